@@ -19,6 +19,12 @@ static const struct tr_opt rows[] = {
 #define DIM(symbol, name, option, field, help) \
     ROW(TEXT, list[TR_SWEEP_##symbol], name, NULL, ANY, help),
 #include "sweep/dims.def"
+    ROW(WORDS, sweep, "sweep", NULL, ANY,
+        "other options of training: OPTION=V1,V2 for each, as in seq-length=1024,2048 bf16=on,off; "
+        "a flag is on or "
+        "off"),
+    ROW(FLAG, weak, "sweep-weak-scaling", "off", ANY,
+        "weak scaling: global batch sizes are those of the first of --ranks, and grow as ranks do"),
     {.kind = TR_ROW_GROUP, .name = "Runs", .group = "runs"},
     ROW(INT, iters, "sweep-iters", "10", COUNT, "iterations of each run"),
     ROW(INT, warmup, "sweep-warmup", "3", COUNT_OR_0,
@@ -28,6 +34,9 @@ static const struct tr_opt rows[] = {
     ROW(MINUTES, timeout, "sweep-timeout", NULL, ABOVE_ZERO,
         "timeout of a run in minutes, or 90s; unless given, 10 and ten times the prediction, or "
         "30 without one"),
+    ROW(REAL, node_hours, "sweep-node-hours", NULL, ABOVE_ZERO,
+        "budget: no run begins that would take the nodes times hours of all runs in the folder "
+        "above this"),
     ROW(TEXT, folder, "sweep-folder", "sweep", ANY,
         "folder for logs, results and tables; a sweep resumes from the results there"),
     ROW(TEXT, autotune_log, "autotune-log", NULL, ANY,
@@ -90,6 +99,20 @@ static enum tr_status sweep(struct tr_sweep *w, struct tr_config *c, const struc
     return s;
 }
 
+/* Of two the later would count. */
+static enum tr_status check_once(int argc, char **argv)
+{
+    int times = 0;
+
+    for (int i = 1; i < argc; i++)
+        times += strcmp(argv[i], "--sweep") == 0;
+    return times < 2 ? TR_OK
+                     : TR_FAIL(TR_ECONFIG,
+                               "--sweep is there %d times: say all dimensions after one, "
+                               "as in --sweep seq-length=1024,2048 bf16=on,off",
+                               times);
+}
+
 int tr_cmd_sweep(int argc, char **argv)
 {
     struct tr_args rest = {0};
@@ -100,7 +123,9 @@ int tr_cmd_sweep(int argc, char **argv)
     memset(&w, 0, sizeof w);
     tr_config_init(&c);
     tr_options_init(&table, &w);
-    s = tr_options_parse_both(&table, &w, tr_config_options(), &c, argc - 1, argv + 1, &rest);
+    s = check_once(argc, argv);
+    if (s == TR_OK)
+        s = tr_options_parse_both(&table, &w, tr_config_options(), &c, argc - 1, argv + 1, &rest);
     tr_args_settle(&rest);
     if (s == TR_OK)
         s = sweep(&w, &c, &rest);

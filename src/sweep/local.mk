@@ -2,6 +2,7 @@ libtrireme_a_SOURCES += \
 	src/sweep/dims.def \
 	src/sweep/guard.c src/sweep/guard.h \
 	src/sweep/look.c \
+	src/sweep/variants.c src/sweep/variants.h \
 	src/sweep/place.c src/sweep/place.h \
 	src/sweep/results.c src/sweep/results.h \
 	src/sweep/space.c src/sweep/space.h \

@@ -142,9 +142,19 @@ static const char *today(char *text, size_t size)
     return text;
 }
 
+static json_t *options(const struct tr_sweep_space *space, const struct tr_sweep_shape *s)
+{
+    json_t *o = json_object();
+
+    for (int i = 0; i < space->variants.count; i++)
+        put_text(o, space->variants.option[i].name,
+                 tr_sweep_variants_value(&space->variants, s->variant, i));
+    return o;
+}
+
 json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *place,
-                        const struct tr_sweep_shape *s, const json_t *command,
-                        const struct tr_sweep_seen *run, int runs)
+                        const struct tr_sweep_space *space, const struct tr_sweep_shape *s,
+                        const json_t *command, const struct tr_sweep_seen *run, int runs)
 {
     json_t *o = json_object();
     const char *error = NULL;
@@ -162,6 +172,8 @@ json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *p
     if (place->job)
         put_text(o, "job", place->job);
     put_shape(o, place, s);
+    if (space->variants.count > 0)
+        json_object_set_new(o, "options", options(space, s));
     put_count(o, "warmup", w->warmup);
     json_object_set_new(o, "predicted", predicted(w, s));
     json_object_set_new(o, "measured", measured(s, run, runs));

@@ -36,6 +36,7 @@ void tr_sweep_seen_release(struct tr_sweep_seen *s);
  *   date, node_list, job
  *   ranks, nodes, tp, pp, dp, chunks, mbs, gbs, micro_batches, seq, zero_stage, recompute, offload,
  *   rank_order, parameters, stage_layers (of --sweep-split)
+ *   options    of --sweep, by name: values as typed
  *   warmup     iterations of each run that do not count
  *   predicted  mem_mib, and with a profile seconds_per_it, seconds_low, seconds_high,
  *              machine
@@ -46,8 +47,8 @@ void tr_sweep_seen_release(struct tr_sweep_seen *s);
  *   command, built
  */
 json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *place,
-                        const struct tr_sweep_shape *s, const json_t *command,
-                        const struct tr_sweep_seen *run, int runs);
+                        const struct tr_sweep_space *space, const struct tr_sweep_shape *s,
+                        const json_t *command, const struct tr_sweep_seen *run, int runs);
 
 /* results.jsonl: a record a line, the newest of a shape counts. */
 struct tr_sweep_results {

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,18 +138,27 @@ static enum tr_status read_list(const char *list, int dim, struct lists *l)
                    dims[dim].list, list);
 }
 
+static int64_t shapes_of(const struct lists *l)
+{
+    int64_t all = 1;
+
+    for (int d = 0; d < TR_SWEEP_DIMS; d++)
+        all *= l->count[d];
+    return all;
+}
+
 static enum tr_status read_lists(const struct tr_sweep *w, const struct tr_sweep_place *place,
                                  struct lists *l)
 {
-    int64_t all = 1;
+    int64_t all;
 
     for (int d = 0; d < TR_SWEEP_DIMS; d++) {
         l->count[d] = 1;
         l->value[d][0] = TR_UNSET_INT;
         if (w->list[d])
             TR_TRY(read_list(w->list[d], d, l));
-        all *= l->count[d];
     }
+    all = shapes_of(l);
     if (all > TR_SWEEP_MOST)
         return TR_FAIL(TR_ECONFIG,
                        "the lists make %lld shapes, and a sweep takes at most %d: "
@@ -165,10 +175,9 @@ static enum tr_status read_lists(const struct tr_sweep *w, const struct tr_sweep
 }
 
 /* Options that a later word cannot undo. */
-static enum tr_status check_base(const struct tr_sweep *w, const struct tr_machine *m)
+static enum tr_status check_base(const struct tr_sweep *w, const struct tr_config *c,
+                                 const struct tr_machine *m)
 {
-    const struct tr_config *c = w->base;
-
     if (w->list[TR_SWEEP_ORDER] && c->use_tp_pp_dp_mapping)
         return TR_FAIL(TR_ECONFIG, "--sweep-rank-order says in which order ranks are: leave out "
                                    "--use-tp-pp-dp-mapping");
@@ -219,13 +228,15 @@ bool tr_sweep_says_length(const struct tr_sweep *w)
 /* The options of training, which `c` borrows, with the values of the shape. */
 static struct tr_config config_of(const struct tr_sweep *w, const struct tr_sweep_shape *s)
 {
-    struct tr_config c = *w->base;
+    struct tr_config c = *s->base;
     const int64_t granularity = s->value[TR_SWEEP_RECOMPUTE];
 
     for (int d = 0; d < WORDS; d++)
         if (is_said(d, s->value[d]))
             memcpy((char *)&c + dims[d].field, &s->value[d], sizeof s->value[d]);
     c.world_size = s->value[TR_SWEEP_RANKS];
+    if (s->growth > 0.0)
+        c.global_batch_size = (int64_t)llround(s->growth * (double)c.global_batch_size);
     if (s->value[TR_SWEEP_ORDER] != TR_UNSET_INT)
         c.use_tp_pp_dp_mapping = s->value[TR_SWEEP_ORDER];
     if (s->value[TR_SWEEP_OFFLOAD] != TR_UNSET_INT)
@@ -244,18 +255,19 @@ static struct tr_config config_of(const struct tr_sweep *w, const struct tr_swee
     return c;
 }
 
-enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sweep_shape *s,
-                                    struct tr_args *a)
+enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sweep_space *space,
+                                    const struct tr_sweep_shape *s, struct tr_args *a)
 {
     const struct tr_config c = config_of(w, s);
-    enum tr_status status = TR_OK;
+    enum tr_status status = tr_sweep_variants_words(&space->variants, s->variant, a);
 
     for (int d = 0; d < WORDS && status == TR_OK; d++) {
         char *text;
 
-        if (!is_said(d, s->value[d]))
+        if (!is_said(d, s->value[d]) && !(d == TR_SWEEP_GLOBAL && s->growth > 0.0))
             continue;
-        text = tr_format("--%s %lld", dims[d].option, (long long)s->value[d]);
+        text = tr_format("--%s %lld", dims[d].option,
+                         (long long)(d == TR_SWEEP_GLOBAL ? c.global_batch_size : s->value[d]));
         status = tr_args_text(a, text);
         free(text);
     }
@@ -366,11 +378,10 @@ static void take_plan(const struct tr_plan *p, struct tr_sweep_shape *s)
 }
 
 /* Tensor-parallel groups are neighbours, so they stay inside nodes whose ranks they divide. */
-static bool crosses_nodes(const struct tr_sweep *w, const struct tr_sweep_place *place,
-                          const struct tr_sweep_shape *s)
+static bool crosses_nodes(const struct tr_sweep_place *place, const struct tr_sweep_shape *s)
 {
     return place->per_node > 0 && s->ranks > place->per_node && place->per_node % s->w != 0 &&
-           !w->base->allow_tensor_parallel_across_nodes;
+           !s->base->allow_tensor_parallel_across_nodes;
 }
 
 /* Iterations at the begin of a run in which what is to be timed is not on yet, and the option that says
@@ -401,6 +412,16 @@ static void balance(const struct tr_sweep *w, const struct tr_machine *m, struct
                  tr_plan_layout(even.dims.layers, even.layout.p, last, list));
 }
 
+/* What --sweep adds to its name. */
+static void name_variant(const struct tr_sweep_space *space, struct tr_sweep_shape *s)
+{
+    char more[TR_SWEEP_NAME_MOST];
+    const size_t n = strlen(s->name);
+
+    tr_sweep_variants_name(&space->variants, s->variant, more);
+    snprintf(s->name + n, sizeof s->name - n, "%s", more);
+}
+
 static void judge(const struct tr_sweep *w, const struct tr_sweep_place *place,
                   const struct tr_machine *m, struct tr_sweep_shape *s)
 {
@@ -419,7 +440,7 @@ static void judge(const struct tr_sweep *w, const struct tr_sweep_place *place,
         if (p.ours == TR_PLAN_TOO_MUCH)
             s->dropped =
                 tr_format("does not fit: %.0f MiB of the %.0f of a GPU", s->mib, m->memory);
-        else if (crosses_nodes(w, place, s))
+        else if (crosses_nodes(place, s))
             s->dropped = tr_format("tensor-parallel groups of %d ranks would not be inside nodes "
                                    "of %d; --allow-tensor-parallel-across-nodes lets them",
                                    s->w, place->per_node);
@@ -480,32 +501,61 @@ static bool next(const struct lists *l, int *at)
     return false;
 }
 
-enum tr_status tr_sweep_space_make(const struct tr_sweep *w, const struct tr_sweep_place *place,
-                                   const struct tr_machine *m, struct tr_sweep_space *out)
+/* All shapes of a variant of --sweep. */
+static void add_variant(const struct tr_sweep *w, const struct tr_sweep_place *place,
+                        const struct tr_machine *m, const struct lists *l, int variant,
+                        struct tr_sweep_space *out)
 {
-    static struct lists l; /* too large for the stack */
     int at[TR_SWEEP_DIMS] = {0};
 
-    *out = (struct tr_sweep_space){0};
-    TR_TRY(read_lists(w, place, &l));
-    TR_TRY(check_base(w, m));
-    out->shape = calloc(TR_SWEEP_MOST, sizeof *out->shape);
-    if (!out->shape)
-        tr_die(TR_ERESOURCE, "no memory left for the shapes of a sweep");
     do {
         struct tr_sweep_shape *s = &out->shape[out->count];
 
         *s = (struct tr_sweep_shape){0};
         for (int d = 0; d < TR_SWEEP_DIMS; d++)
-            s->value[d] = l.value[d][at[d]];
+            s->value[d] = l->value[d][at[d]];
+        s->variant = variant;
+        s->base = &out->variants.config[variant];
+        if (w->weak)
+            s->growth = (double)s->value[TR_SWEEP_RANKS] / (double)l->value[TR_SWEEP_RANKS][0];
         judge(w, place, m, s);
+        name_variant(out, s);
         if (is_there(out, s->name)) {
             free(s->dropped);
             continue;
         }
         out->runs += !s->dropped;
         out->count++;
-    } while (next(&l, at));
+    } while (next(l, at));
+}
+
+/* What grows must be said. */
+static enum tr_status check_weak(const struct tr_sweep *w)
+{
+    if (!w->list[TR_SWEEP_GLOBAL] && w->base->global_batch_size == TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--sweep-weak-scaling takes the global batch size of the first of "
+                       "--ranks and lets it grow: give --global-batch-size");
+    return TR_OK;
+}
+
+enum tr_status tr_sweep_space_make(const struct tr_sweep *w, const struct tr_sweep_place *place,
+                                   const struct tr_machine *m, struct tr_sweep_space *out)
+{
+    static struct lists l; /* too large for the stack */
+
+    *out = (struct tr_sweep_space){0};
+    TR_TRY(read_lists(w, place, &l));
+    TR_TRY(tr_sweep_variants_read(w, TR_SWEEP_MOST / (int)shapes_of(&l), &out->variants));
+    for (int i = 0; i < out->variants.number; i++)
+        TR_TRY(check_base(w, &out->variants.config[i], m));
+    if (w->weak)
+        TR_TRY(check_weak(w));
+    out->shape = calloc(TR_SWEEP_MOST, sizeof *out->shape);
+    if (!out->shape)
+        tr_die(TR_ERESOURCE, "no memory left for the shapes of a sweep");
+    for (int variant = 0; variant < out->variants.number; variant++)
+        add_variant(w, place, m, &l, variant, out);
     qsort(out->shape, (size_t)out->count, sizeof *out->shape, order);
     return check_left(out);
 }
@@ -515,5 +565,6 @@ void tr_sweep_space_release(struct tr_sweep_space *s)
     for (int i = 0; i < s->count; i++)
         free(s->shape[i].dropped);
     free(s->shape);
+    tr_sweep_variants_release(&s->variants);
     *s = (struct tr_sweep_space){0};
 }

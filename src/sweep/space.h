@@ -3,13 +3,17 @@
 #define TR_SWEEP_SPACE_H
 
 #include "config/machine.h"
+#include "sweep/variants.h"
 #include "sweep/place.h"
 #include "sweep/sweep.h"
 
 /* One shape of a sweep. */
 struct tr_sweep_shape {
-    char name[128];               /* "tp2-pp4-dp1-mbs1-gbs8", for files */
+    char name[128 + TR_SWEEP_NAME_MOST]; /* "tp2-pp4-dp1-mbs1-gbs8", for files */
+    int variant;                         /* of --sweep */
+    const struct tr_config *base;        /* options of training of that variant; borrowed */
     int64_t value[TR_SWEEP_DIMS]; /* of each dimension; TR_UNSET_INT where it stays as given */
+    double growth; /* of the global batch size, by --sweep-weak-scaling; 0: it stays */
     int ranks, w, p, d, k, micros;
     int64_t micro_batch, global_batch, seq;
     bool recompute;         /* some layers */
@@ -30,6 +34,7 @@ struct tr_sweep_shape {
 /* Those that are run first, the best first: by predicted time per sample, or without a profile by the
    idle part of the pipeline. */
 struct tr_sweep_space {
+    struct tr_sweep_variants variants;
     struct tr_sweep_shape *shape; /* owned */
     int count, runs;              /* the first `runs` are run, the others dropped */
 };
@@ -46,7 +51,8 @@ enum tr_status tr_sweep_space_make(const struct tr_sweep *w, const struct tr_swe
 void tr_sweep_space_release(struct tr_sweep_space *s);
 
 /* The options of training that make the shape, added to `a`. */
-enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sweep_shape *s,
+enum tr_status tr_sweep_shape_words(const struct tr_sweep *w, const struct tr_sweep_space *space,
+                                    const struct tr_sweep_shape *s,
                                     struct tr_args *a) TR_MUST_CHECK;
 
 /* Does a run need --train-iters, because the options of training say nothing of its length or less

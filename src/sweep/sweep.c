@@ -58,15 +58,16 @@ static enum tr_status add_words(const struct tr_args *from, struct tr_args *to)
 }
 
 /* "train" and its options: what was given, the shape, and what makes a run short and quiet. */
-static enum tr_status train_words(const struct tr_sweep *w, const struct tr_sweep_shape *s,
+static enum tr_status train_words(const struct sweep *c, const struct tr_sweep_shape *s,
                                   struct tr_args *a)
 {
+    const struct tr_sweep *w = c->w;
     char *text;
     enum tr_status status;
 
     TR_TRY(tr_args_text(a, "train"));
     TR_TRY(add_words(w->words, a));
-    TR_TRY(tr_sweep_shape_words(w, s, a));
+    TR_TRY(tr_sweep_shape_words(w, &c->space, s, a));
     text = tr_format("--exit-interval %lld --log-interval 1 --eval-iters 0", (long long)w->iters);
     status = tr_args_text(a, text);
     free(text);
@@ -108,15 +109,15 @@ static enum tr_status all_words(const struct sweep *c, const struct tr_sweep_sha
     own_path(path);
     self = (struct tr_arg){path, (char *)(uintptr_t) "", false};
     TR_TRY(add_words(&one, a));
-    return train_words(c->w, s, a);
+    return train_words(c, s, a);
 }
 
 /* The words of trireme, for the record; a new reference. */
-static enum tr_status command_of(const struct tr_sweep *w, const struct tr_sweep_shape *s,
+static enum tr_status command_of(const struct sweep *c, const struct tr_sweep_shape *s,
                                  json_t **out)
 {
     struct tr_args a = {0};
-    enum tr_status status = train_words(w, s, &a);
+    enum tr_status status = train_words(c, s, &a);
 
     *out = json_array();
     for (int i = 0; status == TR_OK && i < a.count; i++) {
@@ -136,9 +137,8 @@ static enum tr_status command_of(const struct tr_sweep *w, const struct tr_sweep
 
 /* ---- results that exist ---- */
 
-static enum tr_status check(const struct tr_sweep *w)
+static enum tr_status check(const struct tr_sweep *w, const struct tr_config *c)
 {
-    const struct tr_config *c = w->base;
     const struct {
         bool given;
         const char *option, *why;
@@ -175,7 +175,7 @@ static enum tr_status look_up(struct sweep *c, int i)
 
     if (!record)
         return TR_OK;
-    status = command_of(c->w, s, &command);
+    status = command_of(c, s, &command);
     if (status == TR_OK && !json_equal(command, json_object_get(record, "command")))
         status =
             TR_FAIL(TR_ECONFIG,
@@ -356,9 +356,9 @@ static enum tr_status run_shape(struct sweep *c, int i)
             break;
     }
     if (status == TR_OK && !c->stopped && !c->ends)
-        status = command_of(c->w, s, &command);
+        status = command_of(c, s, &command);
     if (command && status == TR_OK) {
-        record = tr_sweep_result(c->w, &c->place, s, command, seen, runs);
+        record = tr_sweep_result(c->w, &c->place, &c->space, s, command, seen, runs);
         c->ready[i] = true;
         c->done++;
         c->ran++;
@@ -375,18 +375,55 @@ static enum tr_status run_shape(struct sweep *c, int i)
     return status;
 }
 
+/* Node-hours of all runs that the records have. */
+static double spent(const struct sweep *c)
+{
+    const json_t *record, *run;
+    size_t i, k;
+    double sum = 0.0;
+
+    json_array_foreach(c->results.newest, i, record)
+    {
+        const double nodes = json_number_value(json_object_get(record, "nodes"));
+
+        json_array_foreach(json_object_get(record, "runs"), k, run) sum +=
+            nodes * json_number_value(json_object_get(run, "seconds_in_all")) / 3600.0;
+    }
+    return sum;
+}
+
+/* Whether all runs of the shape stay within --sweep-node-hours. */
+static bool within_budget(const struct sweep *c, const struct tr_sweep_shape *s)
+{
+    const double hours = expected(c, s) * (double)c->w->repeats / 3600.0;
+
+    return c->w->node_hours <= TR_UNSET_REAL ||
+           spent(c) + hours * tr_sweep_nodes(&c->place, s->ranks) <= c->w->node_hours;
+}
+
 /* The first shape without a result for which there is time, or -1. */
 static int next_shape(const struct sweep *c)
 {
     for (int i = 0; i < c->space.runs; i++)
-        if (!c->ready[i] && expected(c, &c->space.shape[i]) < time_left(c))
+        if (!c->ready[i] && expected(c, &c->space.shape[i]) < time_left(c) &&
+            within_budget(c, &c->space.shape[i]))
             return i;
     return -1;
 }
 
+/* Shapes without a result for which only node-hours are missing. */
+static int beyond_budget(const struct sweep *c)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->space.runs; i++)
+        n += !c->ready[i] && !within_budget(c, &c->space.shape[i]);
+    return n;
+}
+
 static enum tr_status run_all(struct sweep *c)
 {
-    int i;
+    int i, left;
 
     if (c->done > 0)
         tr_print("%d of %d shapes have results in %s and are not run again\n", c->done,
@@ -397,6 +434,21 @@ static enum tr_status run_all(struct sweep *c)
     }
     if (c->done == c->space.runs)
         return TR_OK;
+    left = beyond_budget(c);
+    if (left > 0 && !c->stopped && !c->ends) {
+        tr_print(
+            "%.4g of %.4g node-hours are spent, and %d shape%s would take more; the same command "
+            "with more --sweep-node-hours goes on\n",
+            spent(c), c->w->node_hours, left, tr_plural(left));
+        if (c->done == 0)
+            return TR_FAIL(
+                TR_ECONFIG,
+                "no shape is expected to end within --sweep-node-hours %g: give more, or "
+                "fewer --sweep-iters",
+                c->w->node_hours);
+        if (c->done + left == c->space.runs)
+            return TR_OK;
+    }
     return TR_FAIL(TR_ETEMP,
                    "%s; %d of %d shapes have results, and the same command goes on with the others",
                    c->stopped ? "the sweep was asked to stop" : "the job comes to its end", c->done,
@@ -487,7 +539,7 @@ static enum tr_status tell_best(const struct sweep *c)
 
         if (strcmp(c->space.shape[i].name, name) != 0)
             continue;
-        status = tr_sweep_shape_words(c->w, &c->space.shape[i], &a);
+        status = tr_sweep_shape_words(c->w, &c->space, &c->space.shape[i], &a);
         tr_print("fastest per sample: %s", name);
         for (int k = 0; k < a.count; k++)
             tr_print("%s%s", k == 0 ? ": " : " ", a.list[k].text);
@@ -513,12 +565,14 @@ static enum tr_status sweep(struct sweep *c)
 {
     const struct tr_sweep *w = c->w;
 
-    TR_TRY(check(w));
+    TR_TRY(check(w, w->base));
     if (w->machine)
         TR_TRY(tr_machine_find(w->machine, &c->machine));
     c->has_machine = w->machine != NULL;
     TR_TRY(tr_sweep_place_find(w, &c->place));
     TR_TRY(tr_sweep_space_make(w, &c->place, c->has_machine ? &c->machine : NULL, &c->space));
+    for (int i = 0; i < c->space.variants.number; i++)
+        TR_TRY(check(w, &c->space.variants.config[i]));
     tell_place(c);
     if (w->dry_run)
         return tell_runs(c);

@@ -30,6 +30,9 @@ enum tr_sweep_dim {
 /* What the options of the verb say; texts are borrowed. */
 struct tr_sweep {
     char *list[TR_SWEEP_DIMS]; /* as typed, or NULL */
+    struct tr_words sweep;     /* OPTION=V1,V2 of --sweep */
+    bool weak;                 /* global batch sizes grow with ranks */
+    double node_hours;         /* of all runs; TR_UNSET_REAL: no limit */
     int64_t ranks_per_node;    /* TR_UNSET_INT: as Slurm says, or all on this node */
     int64_t iters, warmup, repeats;
     double timeout; /* minutes for a run; TR_UNSET_REAL: from its prediction */

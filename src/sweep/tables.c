@@ -76,6 +76,54 @@ static void add_count(struct tr_table *t, const json_t *o, const char *key)
     tr_table_real(t, number(o, NULL, key), 0);
 }
 
+/* The options of --sweep that records have, and the columns of tables with them; owned. */
+struct options {
+    json_t *names;
+    struct tr_column *column[3];
+};
+
+/* Names of the options of --sweep that records have, in their order; a new object of name: number. */
+static json_t *options_of(const struct tr_sweep_results *r)
+{
+    json_t *names = json_object(), *value;
+    const json_t *record;
+    const char *name;
+    size_t i;
+
+    json_array_foreach(r->newest, i, record)
+    {
+        json_object_foreach(json_object_get(record, "options"), name, value)
+            json_object_set_new(names, name, json_integer((json_int_t)json_object_size(names)));
+    }
+    return names;
+}
+
+/* The table's columns, those of options and the last ones of the table; owned by the caller, names are borrowed. */
+static struct tr_column *columns_with(const struct tr_column *columns, int count, int behind,
+                                      const json_t *names)
+{
+    struct tr_column *all = calloc((size_t)count + json_object_size(names), sizeof *all);
+    const char *name;
+    json_t *value;
+    int n = count - behind;
+
+    TR_ASSERT(all);
+    memcpy(all, columns, (size_t)n * sizeof *all);
+    json_object_foreach((json_t *)(uintptr_t)names, name, value) all[n++] =
+        (struct tr_column){name, name};
+    memcpy(all + n, columns + count - behind, (size_t)behind * sizeof *all);
+    return all;
+}
+
+static void add_options(struct tr_table *t, const json_t *o, const json_t *names)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)names, name, value)
+        tr_table_text(t, "%s", text(json_object_get(o, "options"), name));
+}
+
 /* ---- Markdown ---- */
 
 /* Enough digits for times of a few milliseconds and of minutes. */
@@ -136,7 +184,7 @@ static void add_notes(struct tr_table *t, const json_t *o)
 }
 
 static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r,
-                      struct tr_table *t)
+                      struct options *more, struct tr_table *t)
 {
     static const struct tr_column columns[] = {
         {"nodes", "Nodes"},   {"size", "Size"},   {"dp", "DP"},
@@ -147,7 +195,9 @@ static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r
     static const char *const counts[] = {"dp", "tp", "pp", "mbs", "gbs"};
     const json_t **list = sorted(r);
 
-    tr_table_init(t, "sweep", "Sweep", columns, COUNT(columns));
+    more->column[0] = columns_with(columns, COUNT(columns), 1, more->names);
+    tr_table_init(t, "sweep", "Sweep", more->column[0],
+                  COUNT(columns) + (int)json_object_size(more->names));
     for (size_t i = 0; i < json_array_size(r->newest); i++) {
         const double seconds = number(list[i], "measured", "seconds_per_it");
 
@@ -159,6 +209,7 @@ static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r
         tr_table_real(t, seconds, digits(seconds));
         tr_table_real(t, number(list[i], "measured", "tflops"),
                       digits(number(list[i], "measured", "tflops")));
+        add_options(t, list[i], more->names);
         add_notes(t, list[i]);
     }
     free(list);
@@ -237,17 +288,24 @@ static void add_csv(struct tr_table *t, const json_t *o, int i)
     }
 }
 
-static void fill_csv(const struct tr_sweep_results *r, bool good, struct tr_table *t)
+static void fill_csv(const struct tr_sweep_results *r, bool good, struct options *more,
+                     struct tr_table *t)
 {
-    static struct tr_column columns[COUNT(csv)];
+    struct tr_column columns[COUNT(csv)];
     const json_t **list = sorted(r);
 
     for (int i = 0; i < COUNT(csv); i++)
         columns[i] = csv[i].column;
-    tr_table_init(t, good ? "results" : "failed", "", columns, COUNT(columns));
-    for (size_t k = 0; k < json_array_size(r->newest); k++)
-        for (int i = 0; tr_sweep_is_good(list[k]) == good && i < COUNT(csv); i++)
+    more->column[1 + good] = columns_with(columns, COUNT(csv), 0, more->names);
+    tr_table_init(t, good ? "results" : "failed", "", more->column[1 + good],
+                  COUNT(csv) + (int)json_object_size(more->names));
+    for (size_t k = 0; k < json_array_size(r->newest); k++) {
+        if (tr_sweep_is_good(list[k]) != good)
+            continue;
+        for (int i = 0; i < COUNT(csv); i++)
             add_csv(t, list[k], i);
+        add_options(t, list[k], more->names);
+    }
     free(list);
 }
 
@@ -326,17 +384,31 @@ static enum tr_status write_file(struct tr_table *t, int count, enum tr_table_fo
     return s;
 }
 
-enum tr_status tr_sweep_tables(const struct tr_sweep *w, const struct tr_sweep_results *r,
-                               const struct tr_sweep_space *space, const char *folder)
+static enum tr_status write_tables(const struct tr_sweep *w, const struct tr_sweep_results *r,
+                                   const struct tr_sweep_space *space, const char *folder,
+                                   struct options *more)
 {
     struct tr_table t[2];
 
-    TR_TRY(write_autotune(w, r));
-    fill_main(w, r, &t[0]);
+    fill_main(w, r, more, &t[0]);
     fill_dropped(space, &t[1]);
     TR_TRY(write_file(t, 2, TR_TABLE_MARKDOWN, folder, "results.md"));
-    fill_csv(r, true, t);
+    fill_csv(r, true, more, t);
     TR_TRY(write_file(t, 1, TR_TABLE_CSV, folder, "results.csv"));
-    fill_csv(r, false, t);
+    fill_csv(r, false, more, t);
     return write_file(t, 1, TR_TABLE_CSV, folder, "failed.csv");
+}
+
+enum tr_status tr_sweep_tables(const struct tr_sweep *w, const struct tr_sweep_results *r,
+                               const struct tr_sweep_space *space, const char *folder)
+{
+    struct options more = {.names = options_of(r)};
+    enum tr_status s = write_autotune(w, r);
+
+    if (s == TR_OK)
+        s = write_tables(w, r, space, folder, &more);
+    json_decref(more.names);
+    for (int i = 0; i < COUNT(more.column); i++)
+        free(more.column[i]);
+    return s;
 }

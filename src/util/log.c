@@ -23,9 +23,12 @@ void tr_log_init(int rank, int world)
     who.world = world;
 }
 
-void tr_log_level(enum tr_level level)
+enum tr_level tr_log_level(enum tr_level level)
 {
+    const enum tr_level before = who.shown;
+
     who.shown = level;
+    return before;
 }
 
 /* ---- the file of records ---- */

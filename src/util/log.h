@@ -17,8 +17,8 @@ enum tr_level { TR_LOG_ERROR, TR_LOG_WARNING, TR_LOG_INFO, TR_LOG_DEBUG };
    Before that, rank is 0 of 1. */
 void tr_log_init(int rank, int world);
 
-/* Show diagnostics up to `level`; TR_LOG_WARNING unless set otherwise. */
-void tr_log_level(enum tr_level level);
+/* Show diagnostics up to `level`; TR_LOG_WARNING unless set otherwise.  Returns the level before. */
+enum tr_level tr_log_level(enum tr_level level);
 
 /*
  * From now on what this process prints is also appended to a file, a record for each line that is not empty, in the
