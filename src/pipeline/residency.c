@@ -472,6 +472,8 @@ struct tr_residency_count tr_residency_count(const struct tr_params *ps, const s
         if (in->kind < TR_FETCH || in->kind == TR_MODULE || in->item < from)
             continue;
         n.fetches += in->kind == TR_FETCH;
+        n.fetched += in->kind == TR_FETCH ? ps->part[in->item].count : 0;
+        n.reduced += in->kind == TR_REDUCE ? ps->part[in->item].count : 0;
         n.reductions += in->kind == TR_REDUCE && ps->part[in->item].grads_window >= 0;
     }
     return n;

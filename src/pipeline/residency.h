@@ -59,9 +59,11 @@ enum tr_status tr_residency_add(const struct tr_residency *how, struct tr_sched 
  */
 const char *tr_residency_check(const struct tr_residency *how, const struct tr_sched *s);
 
-/* How many parts with windows a list brings, and how often it reduces one, of those from part `from` on. */
+/* How many parts with windows a list brings, and how often it reduces one, of those from part `from` on.  And the elements
+   of those that it brings, and of those that it reduces, also of such as have no window. */
 struct tr_residency_count {
     int64_t fetches, reductions;
+    int64_t fetched, reduced;
 };
 struct tr_residency_count tr_residency_count(const struct tr_params *ps, const struct tr_sched *s,
                                              int from);

@@ -357,11 +357,12 @@ static double leg(const struct tr_cost *x, const struct tr_dp_leg *l)
     return 0.5 * passes * all_reduce(link_of(x, stride, stride * l->group), l->group, l->bytes);
 }
 
-/* What comes from the host, or goes there, in as many passes, of what a rank owns. */
-static double lane(const struct tr_cost *x, const struct tr_dp_leg *l, bool hosted)
+/* What comes from the host, or goes there: the bytes of a plan of moves, or what a rank owns, in as many passes. */
+static double lane(const struct tr_cost *x, const struct tr_dp_leg *l, bool hosted, double moved)
 {
-    return hosted ? l->passes * l->bytes / x->s->dp.optimizer_shards / (1e9 * x->m->host_link)
-                  : 0.0;
+    const double bytes = moved > 0.0 ? moved : l->passes * l->bytes / x->s->dp.optimizer_shards;
+
+    return hosted ? bytes / (1e9 * x->m->host_link) : 0.0;
 }
 
 double tr_cost_reduce(const struct tr_cost *x, double params, double *during)
@@ -369,15 +370,19 @@ double tr_cost_reduce(const struct tr_cost *x, double params, double *during)
     const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
 
     *during = c.reduce.during;
-    return leg(x, &c.reduce) + leg(x, &c.outer) + lane(x, &c.reduce, x->s->offload.gradients);
+    return leg(x, &c.reduce) + leg(x, &c.outer) +
+           lane(x, &c.reduce, x->s->offload.gradients, x->moves.written * x->grad);
 }
 
 double tr_cost_gather(const struct tr_cost *x, double params, double *during)
 {
-    const struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
+    struct tr_dp_cost c = tr_dp_cost(x->s, params, x->grad, x->elem);
 
     *during = c.gather.during;
-    return leg(x, &c.gather) + lane(x, &c.gather, x->s->offload.weights);
+    if (x->moves.gathered > 0.0)
+        c.gather.passes = x->moves.gathered / params;
+    return leg(x, &c.gather) +
+           lane(x, &c.gather, x->s->offload.weights, x->moves.fetched * x->elem);
 }
 
 /* What a rank sends of a leg on the ring. */
@@ -448,10 +453,19 @@ static double host_update(const struct tr_cost *x, double params)
     return fmax(fmax(link, memory), files);
 }
 
+/* What the machine's figure counts is AdamW in fp32, which reads its states and writes them. */
+static double optimizer_bytes(const struct tr_cost *x)
+{
+    const double saved =
+        tr_optim_state_bytes(0) - tr_optim_state_bytes(x->s->precision.state_block);
+
+    return fmax(x->m->optimizer_bytes - 2.0 * saved, 0.0);
+}
+
 double tr_cost_optimizer(const struct tr_cost *x, double params)
 {
     const double mine = params / x->s->dp.optimizer_shards, hosted = x->s->offload.hosted;
-    const double here = (1.0 - hosted) * mine * x->m->optimizer_bytes / x->stream;
+    const double here = (1.0 - hosted) * mine * optimizer_bytes(x) / x->stream;
 
     return hosted > 0.0 ? here + host_update(x, hosted * mine) : here;
 }

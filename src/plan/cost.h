@@ -26,6 +26,11 @@ struct tr_cost {
     double elem, grad;          /* bytes of an activation, of a gradient */
     double rows;                /* of a micro-batch: tokens */
     struct tr_work work[TR_WORK_HEAD + 1];
+    /* Elements of a step with chunks, as struct tr_plan_moves has them: of weights that come from the host, of gradients
+       that go there, of weights that replicas gather.  0: as windows of whole layers would. */
+    struct tr_cost_moves {
+        double fetched, written, gathered;
+    } moves;
 };
 
 /* `s` and `m` are borrowed for as long as it is used. */

@@ -186,6 +186,41 @@ static json_t *budget_json(const struct tr_plan_budget *b)
         b->interval_seconds, "save_interval", (json_int_t)b->interval));
 }
 
+/* Of a size that has too little memory, what it needs, and otherwise what it moves. */
+static json_t *chunk_size_json(const struct tr_plan *p, const struct tr_plan_chunk_size *x)
+{
+    const struct tr_chunking *c = &p->shape.layout.chunks;
+    json_t *o = packed(json_pack(
+        "{s:I, s:b, s:f, s:i, s:f, s:i}", "elements", (json_int_t)x->elements, "chosen", x->chosen,
+        "used", x->used, "chunks", x->chunks, "weights_bytes", x->bytes, "slots", x->slots));
+
+    if (x->least > 0) {
+        set(o, "needs_bytes", json_integer(x->least));
+        return o;
+    }
+    set(o, "fetches", json_integer(x->moves.fetches));
+    set(o, "writes", json_integer(x->moves.writes));
+    set(o, "fetched_bytes", json_real(x->moves.fetched * c->value_bytes));
+    set(o, "written_bytes", json_real(x->moves.written * c->grad_bytes));
+    return o;
+}
+
+/* Null without chunks. */
+static json_t *chunks_json(const struct tr_plan *p)
+{
+    struct tr_plan_chunk_size x[TR_PACKING_SIZES];
+    const int n = tr_plan_chunk_sizes(p, x);
+    json_t *all = json_array();
+
+    for (int i = 0; i < n; i++)
+        json_array_append_new(all, chunk_size_json(p, &x[i]));
+    if (n > 0)
+        return packed(json_pack("{s:i, s:I, s:o}", "stage", p->worst, "slot_bytes",
+                                (json_int_t)p->shape.layout.chunks.memory, "sizes", all));
+    json_decref(all);
+    return json_null();
+}
+
 json_t *tr_plan_json(const struct tr_plan *p)
 {
     json_t *all = json_object(), *stages = json_array();
@@ -199,6 +234,7 @@ json_t *tr_plan_json(const struct tr_plan *p)
     json_object_set_new(all, "verdict", json_string(tr_plan_verdict_text(p->ours)));
     json_object_set_new(all, "verdict_caching_allocator",
                         json_string(tr_plan_verdict_text(p->megatron)));
+    json_object_set_new(all, "chunks", chunks_json(p));
     json_object_set_new(all, "seconds", time_json(p));
     json_object_set_new(all, "traffic", traffic_json(p));
     json_object_set_new(all, "would_fit", changes_json(p));

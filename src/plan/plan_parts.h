@@ -2,6 +2,7 @@
 #ifndef TR_PLAN_PLAN_PARTS_H
 #define TR_PLAN_PLAN_PARTS_H
 
+#include "model/packing.h"
 #include "plan/plan.h"
 
 /* The parts of a plan, internal to plan/. */
@@ -26,7 +27,30 @@ struct tr_plan_megatron tr_plan_megatron_of(const struct tr_config *c, const str
 double tr_plan_largest(const struct tr_config *c, const struct tr_shape *s,
                        const struct tr_machine *m, double room, double *layers, int64_t *params);
 
-/* With --chunk-memory the sizes of chunks that were searched, and what each moves in a step, as text. */
+/* What a step of a rank moves with --chunk-memory, as the program of the step has it: chunks that come and chunks whose
+   gradients go; elements of weights that come from the host and of gradients that go there, of its slice; and of weights
+   that its replicas gather, of all. */
+struct tr_plan_moves {
+    int64_t fetches, writes;
+    double fetched, written, gathered;
+};
+
+/* With chunks of `size` elements on a rank of stage `stage`.  TR_ERESOURCE, and what tr_sched_build() refuses. */
+enum tr_status tr_plan_moves_of(const struct tr_config *c, const struct tr_shape *s, int64_t size,
+                                int stage, struct tr_plan_moves *out) TR_MUST_CHECK;
+
+/* A size of chunks that was searched, on a rank of the largest stage. */
+struct tr_plan_chunk_size {
+    int64_t elements;
+    bool chosen;
+    double used, bytes; /* the share that are parameters; of the weights of all chunks */
+    int chunks, slots;
+    int64_t least; /* bytes for slots that it needs, where there are fewer; and no moves */
+    struct tr_plan_moves moves;
+};
+
+/* Those of --chunk-memory, ascending, into out[]; and as text.  None without. */
+int tr_plan_chunk_sizes(const struct tr_plan *p, struct tr_plan_chunk_size out[TR_PACKING_SIZES]);
 void tr_plan_chunks(const struct tr_plan *p, FILE *f);
 
 /* Of a rank with those bytes, on that card. */
@@ -36,8 +60,8 @@ enum tr_plan_verdict tr_plan_verdict_megatron(const struct tr_plan_stage *g,
 
 /*
  * Time of an iteration.  `params` is that of the largest stage.  With `exact` the schedule is
- * executed; otherwise its closed form, (m + (p - 1) / k) times the longest stage, which is what it
- * would be if all stages took as long.
+ * executed, and chunks come and go as its program says; otherwise its closed form, (m + (p - 1) / k) times the
+ * longest stage, which is what it would be if all stages took as long, and windows of whole layers.
  */
 struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
                                     const struct tr_machine *m, int64_t params, bool exact);

@@ -191,6 +191,36 @@ static void rate(const struct tr_config *c, const struct tr_shape *s, const stru
     t->of_peak = 1e12 * t->tflops / tr_cost_peak(&s->precision, m);
 }
 
+static int longest_stage(const struct tr_layout *l)
+{
+    int64_t most = 0;
+    int longest = 0;
+
+    for (int stage = 0; stage < l->p; stage++) {
+        int64_t layers = 0;
+
+        for (int chunk = 0; chunk < l->k; chunk++)
+            layers += tr_layout_layers(l, stage, chunk);
+        if (layers > most) {
+            most = layers;
+            longest = stage;
+        }
+    }
+    return longest;
+}
+
+/* Of chunks in the longest stage. */
+static struct tr_cost_moves moves_of(const struct tr_config *c, const struct tr_shape *s)
+{
+    struct tr_plan_moves m;
+
+    if (s->layout.chunks.memory == 0 ||
+        tr_plan_moves_of(c, s, tr_packing_size(&s->dims, &s->layout), longest_stage(&s->layout),
+                         &m) != TR_OK)
+        return (struct tr_cost_moves){0};
+    return (struct tr_cost_moves){m.fetched, m.written, m.gathered};
+}
+
 struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
                                     const struct tr_machine *m, int64_t params, bool exact)
 {
@@ -202,6 +232,8 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
     double bare;
 
     tr_cost_init(&x, s, m);
+    if (exact)
+        x.moves = moves_of(c, s);
     pipe_open(&v, &x);
     t.tensor = s->batches.micros * v.tensor;
     t.compute = s->batches.micros * v.longest - t.tensor;

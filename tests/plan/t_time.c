@@ -305,13 +305,65 @@ static void offloaded(void **state)
     }
 }
 
+static const struct tr_machine slow_host = {.gpus_per_node = 1,
+                                            .peak_fp16 = 1.0,
+                                            .peak_fp32 = 1.0,
+                                            .gemm = 1.0,
+                                            .stream = 1000.0,
+                                            .optimizer_bytes = 32.0,
+                                            .node_link = 1.0,
+                                            .net_link = 1.0,
+                                            .memory = 1000.0,
+                                            .host_link = 1e-3,
+                                            .host_stream = 1.0};
+
+#define LITTLE                                                                           \
+    "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "           \
+    "--max-position-embeddings 32 --vocab-size 128 --world-size 1 --micro-batch-size 1 " \
+    "--global-batch-size 3 --lr 1e-4 --train-iters 1 "
+
+/* Chunks of a layer each, 12 H^2 + 13 H = 49984 elements, in memory for 1 to 4 of weights and 2 of gradients: 3
+   micro-batches fetch what the passes before them did not leave, and write all gradients.  Embeddings and the last norm come
+   once.  In fp32 over 1e6 B/s. */
+static void in_chunks(void **state)
+{
+    const double layer = 49984.0, ends = (128.0 + 32.0 + 2.0) * 64.0;
+
+    (void)state;
+    for (int slots = 1; slots <= 4; slots++) {
+        const int fetches = 4 + (2 * 3 - 1) * (4 - slots);
+        char options[512];
+        struct tr_plan_time t;
+
+        snprintf(options, sizeof options, LITTLE "--chunk-size 49984 --chunk-memory %d",
+                 (slots + 2) * 4 * 49984);
+        t = time_on(&slow_host, options);
+        assert_true(fabs(t.wire[TR_PLAN_TRAFFIC_GATHER].link -
+                         (fetches * layer + ends) * 4.0 / 1e6) < 1e-9);
+        assert_true(fabs(t.wire[TR_PLAN_TRAFFIC_REDUCE].link -
+                         3.0 * (4.0 * layer + ends) * 4.0 / 1e6) < 1e-9);
+    }
+}
+
+/* Moments of 8 bits are read and written, 1 byte and 4/256 of a scale in place of 4, each. */
+static void in_8_bits(void **state)
+{
+    const double saved = 2.0 * 2.0 * (3.0 - 4.0 / 256.0);
+    struct tr_plan_time t[2];
+
+    (void)state;
+    t[0] = time_on(&slow_host, LITTLE);
+    t[1] = time_on(&slow_host, LITTLE "--optimizer 8bit-adam --adam8bit-block 256");
+    assert_true(fabs(t[1].optimizer / t[0].optimizer - (32.0 - saved) / 32.0) < 1e-12);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(split),     cmocka_unit_test(rows),     cmocka_unit_test(offloaded),
-        cmocka_unit_test(promises),  cmocka_unit_test(orders),   cmocka_unit_test(balanced),
-        cmocka_unit_test(exchanged), cmocka_unit_test(launches), cmocka_unit_test(widths),
-        cmocka_unit_test(buckets),
+        cmocka_unit_test(in_chunks), cmocka_unit_test(in_8_bits), cmocka_unit_test(split),
+        cmocka_unit_test(rows),      cmocka_unit_test(offloaded), cmocka_unit_test(promises),
+        cmocka_unit_test(orders),    cmocka_unit_test(balanced),  cmocka_unit_test(exchanged),
+        cmocka_unit_test(launches),  cmocka_unit_test(widths),    cmocka_unit_test(buckets),
     };
 
     profiles();

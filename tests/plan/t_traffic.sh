@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # The bytes that `trireme plan` says ranks send are those that a run counts (--log-traffic).
 . "$srcdir/tests/tap.sh"
-plan 12
+plan 13
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -63,6 +63,22 @@ check "ZeRO of stage 2, once for each micro-batch" second
 # Layers that are still there when a pass turns round are not gathered again.
 third() { both --zero-stage 3 && gradients && near replicas_gather 0.8 1.01 weights-gather; }
 check "ZeRO of stage 3, forward and backward" third
+# chosen KEY: of the size of chunks that is taken.
+chosen() { sed -n "/\"chosen\": true/,/}/s/.*\"$1\": \([0-9.e+]*\),*/\1/p" "$work/plan"; }
+# same KEY NAME RANKS: of so many ranks that move as much, to the byte.
+same() {
+    echo "$1: planned $(chosen "$1") on each of $3 ranks, counted $(counted "$2")"
+    awk -v a="$(counted "$2")" -v b="$(chosen "$1")" -v n="$3" 'BEGIN { exit !(a > 0 && a == n * b) }'
+}
+# Slots of all layers but some, in chunks that layers share; and of all, so that some states stay with the device.
+chunks() {
+    for memory in 1M 1500K 8M; do
+        echo "$memory"
+        both --chunk-memory $memory "$@" && same fetched_bytes weights-fetch 4 && same written_bytes gradients-write 4 ||
+            return 1
+    done
+}
+check "chunks that come from the host and go there" chunks
 nodes() {
     # shellcheck disable=SC2086 # words
     "$trireme" plan $model --world-size 8 --tensor-model-parallel-size 2 --machine jean-zay-v100-32g >"$work/text" || return 1

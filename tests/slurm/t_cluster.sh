@@ -15,7 +15,7 @@ traces() {
 }
 traces >"$work/before"
 slurm_start --nodes 6 --cpus 4 --gpus 4 --features fast,big
-plan 25
+plan 26
 hello=$PWD/tests/slurm/hello
 
 # script NAME: a batch job from standard input.
@@ -205,6 +205,38 @@ same_losses() {
         close_losses "$work/one" "$work/four" 1e-5
 }
 check "trireme on 4 nodes of 4 ranks has the losses of one rank" same_losses
+
+# What two servers that compress send over links of 200 Mbit/s is the formula of docs/data-parallel.md for each
+# replica and step, and what the link adds: 66 bytes of headers to 1448, and answers to what comes.  Beginning and end are what
+# a run of 2 steps has, so that the 4 more of one of 6 are left.
+wide="--num-layers 2 --hidden-size 256 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
+    --vocab-size 256 --mock-data --micro-batch-size 1 --global-batch-size 2 --lr 1e-4 --eval-iters 0 --log-interval 1"
+left_node() { on n1 cat /proc/self/net/dev | awk '/eth0:/ { print $10 }'; }
+# sent_of BITS STEPS: bytes that leave the first node.
+sent_of() {
+    sent_from=$(left_node)
+    # shellcheck disable=SC2086 # words
+    OMP_NUM_THREADS=1 slurm srun -N 2 -w n1,n2 --ntasks-per-node=1 "$trireme" train $wide --train-iters "$2" \
+        --dp-mode sharded_ps_compressed --dp-bits "$1" --train-warmup-steps 1 >"$work/sent.log" 2>&1 || { tail -n 5 "$work/sent.log"; return 1; }
+    echo $(($(left_node) - sent_from))
+}
+# Two layers of 12 H^2 + 13 H, tokens, positions and the last norm, to a multiple of 2048 for each of two replicas; b bits
+# and a scale for 64 numbers in fp16, or fp32.
+on_the_wire() {
+    for bits in 4 32; do
+        { few=$(sent_of $bits 2) && many=$(sent_of $bits 6); } || return 1
+        awk -v bits=$bits -v bytes=$((many - few)) 'BEGIN {
+            n = 2 * (12 * 256 * 256 + 13 * 256) + (256 + 32 + 2) * 256
+            step = bits == 32 ? 4 * n : int((n + 4095) / 4096) * 4096 * (bits + 1 / 32) / 8
+            printf "%d bits: %.0f bytes a step, the formula has %.0f, %.3f\n", bits, bytes / 4, step, bytes / 4 / step
+            exit !(bytes > 4 * step && bytes < 1.1 * 4 * step) }' || return 1
+        # No exchange is faster than its link, but for what may leave at once.
+        sed -n 's/.*grads-all-reduce-transfer: //p' "$work/sent.log" | awk -v bytes=$(((many - few) / 4)) '
+            { print "in " $1 " ms"; n++; bad += $1 < 0.9 * bytes * 8e3 / 200e6 } END { exit n != 6 || bad }' || return 1
+    done
+}
+on_shaped_links() { cluster shape --rate 200mbit && on_the_wire && cluster shape off; }
+check "servers that compress send what their formula says" on_shaped_links
 
 # --- two clusters, and nothing left -----------------------------------------------------------------
 

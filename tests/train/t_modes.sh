@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Lossless data-parallel modes: a run that is killed with SIGKILL at random moments, also while it saves, and started
-# again each time, ends with the losses, norms, weights and moments of the run that was never broken, to the bit.
-# And its checkpoint goes on in three other modes, with the same losses but for rounding.
+# Modes of replicas: a run that is killed with SIGKILL at random moments, also while it saves, and started again each
+# time, ends with the losses, norms, weights and moments of the run that was never broken, to the bit.  And the
+# checkpoint of a lossless one goes on in three other lossless modes, with the same losses but for rounding.
 # Twice each, and with TR_TEST_ALL 20 times, in more layouts; TR_TEST_KILLS and TR_TEST_SEED set other numbers.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 . "$srcdir/tests/train/broken.sh"
 
-# A row for each mode: name, options.
+# A row for each lossless mode: name, options.
 modes='
 allreduce
 zero1  --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000
@@ -26,6 +26,16 @@ once   --zero-stage 3 --zero-reduce-once --zero-prefetch-depth 1
 files  --zero-stage 2 --offload-optimizer $work/states
 stays  --chunk-memory 900K
 "
+# And for each other, which is only killed.  t_servers.sh and t_adam8.sh kill theirs each time.
+lossy='
+adasum  --dp-mode adasum
+horovod --strategy horovod --dp-wire fp16 --fusion-threshold-mb 0.02
+'
+more_lossy='
+rounded --dp-wire bf16
+adam8   --optimizer 8bit-adam --use-distributed-optimizer
+servers --dp-mode sharded_ps_compressed --dp-bits 4 --train-warmup-steps 3
+'
 # A row for each layout: name, relative tolerance of losses in another mode, ranks, options.  In bf16 one weight may
 # round otherwise, 2^-9 of it.
 layouts='
@@ -37,7 +47,7 @@ four     1e-5 4
 stages   1e-5 6 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2
 '
 want=${TR_TEST_KILLS:-2} iterations=24 others=3
-[ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-20} iterations=100 layouts="$layouts$more" modes="$modes$more_modes"
+[ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-20} iterations=100 layouts="$layouts$more" modes="$modes$more_modes" lossy="$lossy$more_lossy"
 
 # rows TABLE: without empty lines.  names TABLE, rest TABLE NAME: of a row, what stands behind its name.
 rows() { echo "$1" | grep .; }
@@ -45,12 +55,12 @@ names() { rows "$1" | awk '{ print $1 }'; }
 rest() { rows "$1" | awk -v name="$2" '$1 == name { $1 = ""; print }'; }
 
 mkdir "$work/states" || exit 1
-plan $((1 + (2 + others) * $(rows "$modes" | wc -l) * $(rows "$layouts" | wc -l)))
+plan $((1 + ((2 + others) * $(rows "$modes" | wc -l) + 2 * $(rows "$lossy" | wc -l)) * $(rows "$layouts" | wc -l)))
 check "a dataset is built" small_corpus
 
 # train LAYOUT MODE OPTION...
 train() {
-    train_layout=$(rest "$layouts" "$1" | sed 's/^ *[^ ]*//') train_mode=$(rest "$modes" "$2")
+    train_layout=$(rest "$layouts" "$1" | sed 's/^ *[^ ]*//') train_mode=$(rest "$modes$lossy" "$2")
     shift 2
     small $train_layout $train_mode --train-iters $iterations --attention-dropout 0.1 --hidden-dropout 0.1 "$@"
 }
@@ -83,14 +93,15 @@ goes_on() {
 }
 
 for layout in $(names "$layouts"); do
-    for mode in $(names "$modes"); do
+    for mode in $(names "$modes$lossy"); do
         check "$layout, $mode: a run that is never broken" \
             train "$layout" "$mode" --save "$work/$layout.$mode" --save-interval $((iterations / 2))
         echo "$tap_out" > "$work/$layout.$mode.log"
         check "$layout, $mode: killed $want times, equal to the bit" killed "$layout" "$mode"
         [ ! -f "$work/$layout.$mode.kills" ] || cat "$work/$layout.$mode.kills"
         # The next ones in the table, which begins again behind its end.
-        for other in $({ names "$modes"; names "$modes"; } | sed "1,/^$mode\$/d" | head -n $others); do
+        for other in $(names "$modes" | grep -q -x "$mode" &&
+            { names "$modes"; names "$modes"; } | sed "1,/^$mode\$/d" | head -n $others); do
             check "$layout, $mode goes on as $other: the same losses" goes_on "$layout" "$mode" "$other"
         done
     done
