@@ -13,7 +13,7 @@ enum { STEPS = 3 };
 #define MODEL                                                                         \
     "--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 "        \
     "--max-position-embeddings 20 --vocab-size 101 --make-vocab-size-divisible-by 8 " \
-    "--micro-batch-size 1 --train-samples 400 --global-batch-size 20 --lr 0.003 "     \
+    "--micro-batch-size 1 --train-samples 400 --global-batch-size 12 --lr 0.003 "     \
     "--lr-decay-style constant --init-method-std 0.1 --attention-dropout 0.1 "        \
     "--hidden-dropout 0.1 --seed 4321 "
 
@@ -92,7 +92,7 @@ static const char *const ways[] = {
     P2 NONE "--bf16 --accumulate-allreduce-grads-in-fp32",
     P2 T2 "--model-family llama3 --num-query-groups 1",
     P4 "--model-family qwen3 --num-query-groups 2 --bf16",
-    P4 "--rampup-batch-size 4 16 20",
+    P4 "--rampup-batch-size 4 8 20",
     "--backend ref " P4 "--num-layers 5 --decoder-first-pipeline-num-layers 2",
 };
 
