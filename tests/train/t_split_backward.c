@@ -92,6 +92,8 @@ static const char *const ways[] = {
     P2 NONE "--bf16 --accumulate-allreduce-grads-in-fp32",
     P2 T2 "--model-family llama3 --num-query-groups 1",
     P4 "--model-family qwen3 --num-query-groups 2 --bf16",
+    P4 "--forward-compress-method fixpoint --forward-bits 6 --backward-compress-method fixpoint "
+       "--backward-bits 8",
     P4 "--rampup-batch-size 4 8 20",
     "--backend ref " P4 "--num-layers 5 --decoder-first-pipeline-num-layers 2",
 };
