@@ -96,11 +96,11 @@ static enum tr_status shape_schedule(const struct tr_config *c, const struct tr_
                                    "stage: give --num-virtual-stages-per-pipeline-rank 2 or more");
     if (l->k == 1)
         return TR_OK;
-    if (l->schedule == TR_PIPE_GPIPE)
+    if (l->schedule == TR_PIPE_GPIPE || l->schedule == TR_PIPE_ZB_H1)
         return TR_FAIL(TR_ECONFIG,
-                       "--pipeline-schedule gpipe has one model chunk per stage, but a "
+                       "--pipeline-schedule %s has one model chunk per stage, but a "
                        "virtual stage option asks for %d: remove one of the two",
-                       l->k);
+                       tr_config_spelling("pipeline-schedule", l->schedule), l->k);
     if (l->p == 1)
         return TR_FAIL(TR_ECONFIG,
                        "%d model chunks per stage need a pipeline: give "
@@ -737,6 +737,36 @@ static void shape_windows(struct tr_shape *s)
                                                  : weight_windows(&s->dp, &s->dims, l->w);
 }
 
+/* zb-h1 keeps what gradients of weights are made of in the memory of activations of the same layer, and writes a
+   layer's gradients in two passes. */
+static enum tr_status check_split(const struct tr_shape *s)
+{
+    const char *what = s->activations.recompute != TR_RECOMPUTE_NONE
+                           ? "activation recomputation keeps no activations of layers"
+                       : s->activations.offload_layers > 0
+                           ? "--cpu-offloading keeps activations of layers with the host"
+                       : s->layout.gradient_windows > 0 || s->layout.weight_windows > 0
+                           ? "--zero-stage 2 and 3 and --chunk-memory keep weights or gradients of "
+                             "some layers at a time"
+                           : NULL;
+
+    if (s->layout.schedule != TR_PIPE_ZB_H1)
+        return TR_OK;
+    if (what)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--pipeline-schedule zb-h1 computes the gradients of weights later, from all "
+            "activations of the layer, and %s: remove one, or use 1f1b",
+            what);
+    if (s->dims.family.place != TR_NORM_BEFORE)
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--pipeline-schedule zb-h1 is for layers with a norm before attention and one "
+            "before the MLP, in whose memory gradients wait, and this model family has "
+            "others: use 1f1b");
+    return TR_OK;
+}
+
 /* An encoder's table of relative positions is on each stage and is no part of a layer; its convolution reads the
    embedding beside the first layer. */
 static enum tr_status check_encoder(const struct tr_config *c, const struct tr_shape *s)
@@ -792,6 +822,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(tr_data_parallel_of(c, l->d, &out->dp));
     TR_TRY(tr_offload_of(c, &out->dp, &out->offload));
     shape_windows(out);
+    TR_TRY(check_split(out));
     TR_TRY(check_network(c));
     TR_TRY(tr_amounts_of(c, &out->batches, l->d, &out->amounts, &out->epochs));
     TR_TRY(tr_lr_schedule_of(c, out->batches.global_batch, out->amounts.train_samples,

@@ -225,15 +225,26 @@ void tr_attention_dgrad(struct tr_model *m, struct tr_block_kept *block, int lay
     q->on->linear_dgrad(q, &m->row2, &dproduct, &qkv, NULL, TR_ACT_NONE);
 }
 
+struct tr_tensor tr_attention_dfirst(const struct tr_model *m)
+{
+    return m->gathered.data ? m->dproduct : m->dqkv;
+}
+
+/* The columns of a rank are no more than those of its heads. */
+struct tr_tensor tr_attention_late(const struct tr_model *m, const struct tr_block_kept *k)
+{
+    return tr_model_as_wide(&k->attention.qkv, tr_attention_dfirst(m).dim[1]);
+}
+
 void tr_attention_wgrad(struct tr_model *m, struct tr_block_kept *block, int layer,
-                        const struct tr_tensor *dy, const struct tr_tensor *in, bool bias)
+                        const struct tr_tensor *dfirst, const struct tr_tensor *dy,
+                        const struct tr_tensor *in, bool bias)
 {
     struct tr_tensor dqkv = tr_model_grad(m, TR_PARAM_QKV_WEIGHT, layer), dqkv_bias;
     struct tr_tensor dproj = tr_model_grad(m, TR_PARAM_PROJ_WEIGHT, layer), dproj_bias;
-    const struct tr_tensor *dproduct = m->gathered.data ? &m->dproduct : &m->dqkv;
     struct tr_queue *q = m->q;
 
-    q->on->linear_wgrad(q, &dqkv, tr_model_dbias(m, &dqkv_bias, TR_PARAM_QKV_BIAS, layer), dproduct,
+    q->on->linear_wgrad(q, &dqkv, tr_model_dbias(m, &dqkv_bias, TR_PARAM_QKV_BIAS, layer), dfirst,
                         in, m->adds);
     if (tr_relative_is(m))
         tr_relative_wgrad(m, layer);

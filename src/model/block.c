@@ -20,14 +20,19 @@ static const struct tr_branch {
                     const struct tr_tensor *in, const int64_t *sample, bool whole);
     void (*dgrad)(struct tr_model *m, struct tr_block_kept *k, int layer,
                   const struct tr_tensor *dy, const int64_t *sample);
-    /* With `bias` also the gradient of the bias of the last product. */
+    /* With `bias` also the gradient of the bias of the last product; `dfirst` is that of the output of the
+       first, which dgrad leaves in scratch, and which waits in what is kept where backward is split. */
     void (*wgrad)(struct tr_model *m, struct tr_block_kept *k, int layer,
-                  const struct tr_tensor *dy, const struct tr_tensor *in, bool bias);
+                  const struct tr_tensor *dfirst, const struct tr_tensor *dy,
+                  const struct tr_tensor *in, bool bias);
+    struct tr_tensor (*dfirst)(const struct tr_model *m);
+    struct tr_tensor (*late)(const struct tr_model *m, const struct tr_block_kept *k);
 } branches[] = {
     {TR_STREAM_ATTN_OUT_DROPOUT, TR_PARAM_PROJ_BIAS, TR_PARAM_LN1_GAIN, TR_PARAM_LN1_BIAS,
-     tr_attention_forward, tr_attention_dgrad, tr_attention_wgrad},
+     tr_attention_forward, tr_attention_dgrad, tr_attention_wgrad, tr_attention_dfirst,
+     tr_attention_late},
     {TR_STREAM_MLP_OUT_DROPOUT, TR_PARAM_FC2_BIAS, TR_PARAM_LN2_GAIN, TR_PARAM_LN2_BIAS,
-     tr_mlp_forward, tr_mlp_dgrad, tr_mlp_wgrad},
+     tr_mlp_forward, tr_mlp_dgrad, tr_mlp_wgrad, tr_mlp_dfirst, tr_mlp_late},
 };
 enum { ATTENTION, MLP };
 
@@ -139,9 +144,9 @@ static void join_norm(const struct pass *p, int b, const struct tr_tensor *y,
 
 /* Whether the gradient of the residual is that of the product before it: nothing is dropped, converted or
    gathered.  The bias is then summed beside the gradient of the weights. */
-static bool passes_on(const struct tr_model *m, const struct tr_tensor *dy, struct tr_dropout drop)
+static bool passes_on(const struct tr_model *m, struct tr_dropout drop)
 {
-    return drop.p == 0.0 && dy->dtype == m->type && !m->tp.sequence;
+    return drop.p == 0.0 && m->stream == m->type && !m->tp.sequence;
 }
 
 /* Else: in m->row, on every tensor rank whole, and the bias is done. */
@@ -164,6 +169,33 @@ static void forward(const struct pass *p, int b, const struct tr_tensor *in, boo
     branches[b].forward(p->m, p->k, p->layer, in, p->sample, whole);
 }
 
+/* The gradients of weights. */
+static void own(const struct pass *p, int b, const struct tr_tensor *row,
+                const struct tr_tensor *normed, bool bias)
+{
+    const struct tr_tensor dfirst = branches[b].dfirst(p->m);
+
+    branches[b].wgrad(p->m, p->k, p->layer, &dfirst, row, normed, bias);
+}
+
+/* Or what they are made of, as far as it is scratch: the gradient of the first product here, and that of the branch,
+   in m->row, when its place is free. */
+static void leave_first(const struct pass *p, int b, const struct tr_tensor *row)
+{
+    const struct tr_tensor from = branches[b].dfirst(p->m), to = branches[b].late(p->m, p->k);
+    struct tr_queue *q = p->m->q;
+
+    q->on->copy(q, &to, &from);
+    if (row->data != p->m->row.data)
+        q->on->copy(q, &p->m->row, row);
+}
+
+static void leave_row(const struct pass *p, int b)
+{
+    if (p->m->split)
+        p->m->q->on->copy(p->m->q, &p->k->late[b], &p->m->row_part);
+}
+
 /* From dy, the gradient behind the residual addition of branch `b`, to that of its input `in`, in
    m->row2_part.  The sum of that over the tensor ranks goes on while the gradients of weights are made. */
 static void backward(const struct pass *p, int b, const struct tr_tensor *dy,
@@ -171,20 +203,46 @@ static void backward(const struct pass *p, int b, const struct tr_tensor *dy,
 {
     struct tr_model *m = p->m;
     const struct tr_dropout drop = dropout_of(p, b);
-    const bool same = passes_on(m, dy, drop);
+    const bool same = passes_on(m, drop);
     const struct tr_tensor row = same ? *dy : through_residual(p, b, dy, drop);
-    const struct tr_tensor *normed;
-    struct tr_pending gather, sum;
+    const struct tr_tensor *normed = NULL;
+    struct tr_pending gather = {.call = NULL}, sum;
 
-    normed = tr_model_whole_start(m, in, &gather);
+    if (!m->split)
+        normed = tr_model_whole_start(m, in, &gather);
     branches[b].dgrad(m, p->k, p->layer, &row, p->sample);
     tr_tp_finish(&m->tp, m->q, &gather);
     tr_tp_enter_bwd_start(&m->tp, m->q, &m->row2_part, &m->row2, &sum);
-    branches[b].wgrad(m, p->k, p->layer, &row, normed, same);
+    if (m->split)
+        leave_first(p, b, &row);
+    else
+        own(p, b, &row, normed, same);
     tr_tp_finish(&m->tp, m->q, &sum);
 }
 
+/* What backward() has left: `in` is its. */
+static void weights(const struct pass *p, int b, const struct tr_tensor *in)
+{
+    struct tr_model *m = p->m;
+    const struct tr_tensor dfirst = branches[b].late(m, p->k);
+    struct tr_tensor row = p->k->late[b];
+
+    if (m->tp.sequence) {
+        m->q->on->copy(m->q, &m->row_part, &row);
+        tr_tp_leave_bwd(&m->tp, m->q, &m->row, &m->row_part);
+        row = m->row;
+    }
+    branches[b].wgrad(m, p->k, p->layer, &dfirst, &row, tr_model_whole(m, in),
+                      passes_on(m, dropout_of(p, b)));
+}
+
 /* ---- norms before ---- */
+
+/* A row of the stream has the type of activations or a larger one. */
+static struct tr_tensor in_memory_of(const struct tr_model *m, const struct tr_tensor *x)
+{
+    return tr_tensor_2(x->data, m->type, x->dim[0], x->dim[1]);
+}
 
 static void before_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k)
 {
@@ -193,6 +251,8 @@ static void before_plan(struct tr_model *m, struct tr_arena *a, struct tr_block_
     tr_block_plan_row(m, a, &k->s);
     tr_norm_plan(m, a, &k->norm[MLP], true);
     tr_mlp_plan(m, a, &k->mlp);
+    k->late[ATTENTION] = in_memory_of(m, &k->x);
+    k->late[MLP] = in_memory_of(m, &k->s);
 }
 
 static void before_forward(const struct pass *p, const struct tr_tensor *y)
@@ -215,8 +275,16 @@ static void before_backward(const struct pass *p, const struct tr_tensor *dx,
 
     backward(p, MLP, dy, &k->norm[MLP].y);
     norm_bwd(p, MLP, dx, &p->m->row2_part, dy, &k->s);
+    leave_row(p, MLP);
     backward(p, ATTENTION, dx, &k->norm[ATTENTION].y);
     norm_bwd(p, ATTENTION, dx, &p->m->row2_part, dx, &k->x);
+    leave_row(p, ATTENTION);
+}
+
+static void before_weights(const struct pass *p)
+{
+    weights(p, MLP, &p->k->norm[MLP].y);
+    weights(p, ATTENTION, &p->k->norm[ATTENTION].y);
 }
 
 /* ---- norms after: the norm of the second sum is the output, which is not kept ---- */
@@ -334,11 +402,12 @@ static const struct {
     void (*plan)(struct tr_model *m, struct tr_arena *a, struct tr_block_kept *k);
     void (*forward)(const struct pass *p, const struct tr_tensor *y);
     void (*backward)(const struct pass *p, const struct tr_tensor *dx, const struct tr_tensor *dy);
+    void (*weights)(const struct pass *p); /* NULL: backward cannot be split */
 } places[] = {
-    [TR_NORM_BEFORE] = {before_plan, before_forward, before_backward},
-    [TR_NORM_AFTER] = {after_plan, after_forward, after_backward},
-    [TR_NORM_SHARED] = {shared_plan, shared_forward, shared_backward},
-    [TR_NORM_PARALLEL] = {parallel_plan, parallel_forward, parallel_backward},
+    [TR_NORM_BEFORE] = {before_plan, before_forward, before_backward, before_weights},
+    [TR_NORM_AFTER] = {after_plan, after_forward, after_backward, NULL},
+    [TR_NORM_SHARED] = {shared_plan, shared_forward, shared_backward, NULL},
+    [TR_NORM_PARALLEL] = {parallel_plan, parallel_forward, parallel_backward, NULL},
 };
 
 void tr_block_plan_row(struct tr_model *m, struct tr_arena *a, struct tr_tensor *x)
@@ -366,4 +435,11 @@ void tr_block_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
     const struct pass p = {m, k, layer, sample};
 
     places[m->dims->family.place].backward(&p, dx, dy);
+}
+
+void tr_block_weights(struct tr_model *m, struct tr_block_kept *k, int layer)
+{
+    const struct pass p = {.m = m, .k = k, .layer = layer};
+
+    places[m->dims->family.place].weights(&p);
 }

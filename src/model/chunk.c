@@ -55,6 +55,9 @@ struct tr_chunk {
     struct slot *slot;
     struct pool *pool;
     bool lends; /* the pool is its own */
+    /* With m->split: places whose gradients of weights are to come, in a ring, the oldest at late[first]. */
+    struct place **late; /* [pool->count] */
+    int first_late, lates;
     struct batch next;
     struct tr_head head;
     struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
@@ -191,6 +194,22 @@ static void give_back(const struct tr_chunk *c, struct slot *x)
     x->at = NULL;
 }
 
+static void keep_late(struct tr_chunk *c, struct slot *x)
+{
+    c->late[(c->first_late + c->lates++) % c->pool->count] = x->at;
+    x->at = NULL;
+}
+
+static struct place *take_late(struct tr_chunk *c)
+{
+    struct place *at = c->late[c->first_late];
+
+    TR_ASSERT(c->lates > 0);
+    c->first_late = (c->first_late + 1) % c->pool->count;
+    c->lates--;
+    return at;
+}
+
 struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct tr_chunk_room room,
                                struct tr_chunk *with)
 {
@@ -209,6 +228,7 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
     TR_ASSERT(!with || with->layers == c->layers);
     c->lends = !with;
     c->pool = with ? with->pool : pool_open(room.pool > 0 ? room.pool : room.slots, c->layers);
+    c->late = need((size_t)c->pool->count, sizeof *c->late);
     open_batch(c);
     return c;
 }
@@ -223,6 +243,7 @@ void tr_chunk_close(struct tr_chunk *c)
     tr_graphs_close(&c->graphs);
     free(c->cache);
     free(c->slot);
+    free(c->late);
     free(c->output);
     free(c->doutput);
     free(c->dinput);
@@ -578,26 +599,27 @@ static void leave(const struct pass *p, int module)
         m->leave(m->ctx, module);
 }
 
-static struct tr_pass key_of(const struct pass *p, bool backward)
+static struct tr_pass key_of(const struct pass *p, enum tr_pass_kind kind)
 {
+    const bool backward = kind == TR_PASS_BACKWARD;
     const struct tr_chunk *c = p->c;
 
     return (struct tr_pass){
-        .backward = backward,
+        .kind = kind,
         .training = c->m->training,
-        .adds = backward && c->m->adds,
+        .adds = kind != TR_PASS_FORWARD && c->m->adds,
         .again = backward && c->heads && c->head.logits_of != &p->x->head,
-        .slot = (int32_t)(p->x - c->slot),
+        .slot = kind != TR_PASS_WEIGHTS ? (int32_t)(p->x - c->slot) : -1,
         .place = p->x->at ? (int32_t)(p->x->at - c->pool->place) : -1,
-        .output = c->heads ? -1 : p->micro % c->room.outputs,
+        .output = c->heads || kind == TR_PASS_WEIGHTS ? -1 : p->micro % c->room.outputs,
         .doutput = backward ? p->micro % c->room.doutputs : -1,
         .dinput = backward ? p->micro % c->room.dinputs : -1,
     };
 }
 
-static void run(struct pass *p, bool backward, void (*work)(void *pass))
+static void run(struct pass *p, enum tr_pass_kind kind, void (*work)(void *pass))
 {
-    const struct tr_pass key = key_of(p, backward);
+    const struct tr_pass key = key_of(p, kind);
     struct tr_chunk *c = p->c;
 
     p->whole = p->whole && c->m->graphs;
@@ -671,7 +693,7 @@ void tr_chunk_forward(struct tr_chunk *c, int micro, bool whole)
     (void)first_input(c, x, micro);
     upload_batch(c, x);
     c->m->mask = &x->mask;
-    run(&p, false, forward_pass);
+    run(&p, TR_PASS_FORWARD, forward_pass);
     c->head.logits_of = c->heads ? &x->head : NULL;
     if (!c->m->training)
         give_back(c, x);
@@ -763,9 +785,36 @@ void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, bool whole)
     c->m->mask = &x->mask;
     if (c->heads)
         tr_head_weigh(c->m, &c->head, &x->head, factor);
-    run(&p, true, backward_pass);
+    run(&p, TR_PASS_BACKWARD, backward_pass);
     c->head.logits_of = NULL;
-    give_back(c, x);
+    if (c->m->split)
+        keep_late(c, x);
+    else
+        give_back(c, x);
+}
+
+static void weights_pass(void *pass)
+{
+    const struct pass *p = pass;
+    struct tr_chunk *c = p->c;
+
+    for (int i = c->layers - 1; i >= 0; i--) {
+        enter(p, i + 1);
+        tr_block_weights(c->m, &p->x->at->block[i], c->first_layer + i);
+        if (!p->whole)
+            after_layer(c);
+        leave(p, i + 1);
+    }
+}
+
+void tr_chunk_weights(struct tr_chunk *c, int micro, bool whole)
+{
+    struct slot x = {.at = take_late(c)};
+    struct pass p = {.c = c, .x = &x, .micro = micro, .whole = whole};
+
+    c->m->adds = micro > 0 && !c->m->fresh;
+    run(&p, TR_PASS_WEIGHTS, weights_pass);
+    give_back(c, &x);
 }
 
 struct tr_tensor tr_chunk_loss(struct tr_chunk *c)

@@ -13,7 +13,7 @@
  * `slots` micro-batches between their forward and their backward (pipeline/sched.h says how many
  * that takes). Those of layers are in a pool of places, common to the chunks of a stage with as
  * many layers: a micro-batch takes a place when its input arrives, and frees it after its backward,
- * or in an evaluation after its forward.  The rest of micro-batch i, which is little, is in slot i
+ * where that is split after tr_chunk_weights(), or in an evaluation after its forward.  The rest of micro-batch i, which is little, is in slot i
  * % slots.
  *
  * With --recompute-granularity full (activation recomputation, also called activation
@@ -80,6 +80,12 @@ struct tr_wanted *tr_chunk_wanted(struct tr_chunk *c);
    m->enter once, with TR_MODULE_ALL. */
 void tr_chunk_forward(struct tr_chunk *c, int micro, bool whole);
 void tr_chunk_backward(struct tr_chunk *c, int micro, double factor, bool whole);
+
+/* With m->split, once behind each backward, in the order of micro-batches: the gradients of the weights of layers.
+   Those of the embedding, of the head, of norms, and of biases where dropout stands behind, are backward's.  The
+   place of the micro-batch are kept until then; what is needed lies in the memory of activations that
+   backward has read for the last time. */
+void tr_chunk_weights(struct tr_chunk *c, int micro, bool whole);
 
 /* The [n,H] messages of a micro-batch: input, output, gradient of the output (to be received),
    gradient of the input (to be sent). */

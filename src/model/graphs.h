@@ -15,9 +15,10 @@
  * What changes with each step lies in memory that the graph reads: tokens, bounds of documents, places of
  * samples (which dropout follows), the weight of the loss.
  */
+enum tr_pass_kind { TR_PASS_FORWARD, TR_PASS_BACKWARD, TR_PASS_WEIGHTS };
 struct tr_pass {
-    /* Forward or backward; with dropout; gradients are added to; logits are computed once more. */
-    int32_t backward, training, adds, again;
+    /* enum tr_pass_kind; with dropout; gradients are added to; logits are computed once more. */
+    int32_t kind, training, adds, again;
     /* Which memory: the slot, the place of the pool, and the buffers of messages. */
     int32_t slot, place, output, doutput, dinput;
 };

@@ -39,14 +39,26 @@ void tr_mlp_dgrad(struct tr_model *m, struct tr_block_kept *block, int layer,
     q->on->linear_dgrad(q, &m->row2, &m->wide, &fc1, NULL, TR_ACT_NONE);
 }
 
+struct tr_tensor tr_mlp_dfirst(const struct tr_model *m)
+{
+    return m->wide;
+}
+
+struct tr_tensor tr_mlp_late(const struct tr_model *m, const struct tr_block_kept *k)
+{
+    (void)m;
+    return k->mlp.pre;
+}
+
 void tr_mlp_wgrad(struct tr_model *m, struct tr_block_kept *block, int layer,
-                  const struct tr_tensor *dy, const struct tr_tensor *in, bool bias)
+                  const struct tr_tensor *dfirst, const struct tr_tensor *dy,
+                  const struct tr_tensor *in, bool bias)
 {
     struct tr_tensor dfc1 = tr_model_grad(m, TR_PARAM_FC1_WEIGHT, layer), dfc1_bias;
     struct tr_tensor dfc2 = tr_model_grad(m, TR_PARAM_FC2_WEIGHT, layer), dfc2_bias;
     struct tr_queue *q = m->q;
 
-    q->on->linear_wgrad(q, &dfc1, tr_model_dbias(m, &dfc1_bias, TR_PARAM_FC1_BIAS, layer), &m->wide,
+    q->on->linear_wgrad(q, &dfc1, tr_model_dbias(m, &dfc1_bias, TR_PARAM_FC1_BIAS, layer), dfirst,
                         in, m->adds);
     q->on->linear_wgrad(q, &dfc2,
                         bias ? tr_model_dbias(m, &dfc2_bias, TR_PARAM_FC2_BIAS, layer) : NULL, dy,

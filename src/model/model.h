@@ -73,6 +73,7 @@ struct tr_model {
        it leaves it; NULL where nothing is to be done there. */
     void (*enter)(void *ctx, int module);
     void (*leave)(void *ctx, int module);
+    bool split; /* backward leaves the gradients of the weights of layers for tr_chunk_weights() */
     bool fresh; /* each micro-batch writes gradients anew, instead of adding to those before */
     /* Called after each layer, forward and backward, while messages may be under way; may be NULL. */
     void (*after_layer)(void *ctx);

@@ -66,6 +66,10 @@ struct tr_block_kept {
     struct tr_norm_kept norm[2];
     struct tr_attention_kept attention;
     struct tr_tensor s, s2; /* [n,H] sums of the stream, where norms read them */
+    struct tr_tensor late
+        [2]; /* [n,H] with m->split: gradients of the outputs of the branches, from backward on in
+                                 the memory of x and s; those of their first products are in that of
+                                 attention.qkv and mlp.pre */
     struct tr_mlp_kept mlp;
 };
 /* Rows of the stream, [n,H]: the input, which is apart from the rest because recomputation keeps one without
@@ -81,13 +85,22 @@ void tr_block_backward(struct tr_model *m, struct tr_block_kept *k, int layer,
                        const struct tr_tensor *dx, const struct tr_tensor *dy,
                        const int64_t *sample);
 
+/* The gradients of weights that backward has left with m->split.  Only where norms stand before both branches: other
+   layers have no memory of x and s to leave in what they are made of. */
+void tr_block_weights(struct tr_model *m, struct tr_block_kept *k, int layer);
+
 void tr_attention_plan(struct tr_model *m, struct tr_arena *a, struct tr_attention_kept *k);
 void tr_attention_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
                           const struct tr_tensor *in, const int64_t *sample, bool whole);
 void tr_attention_dgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
                         const struct tr_tensor *dy, const int64_t *sample);
+/* From the gradient of the first product's output, that of the branch's and the input. */
 void tr_attention_wgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
-                        const struct tr_tensor *dy, const struct tr_tensor *in, bool bias);
+                        const struct tr_tensor *dfirst, const struct tr_tensor *dy,
+                        const struct tr_tensor *in, bool bias);
+/* Where dgrad leaves the first of these, and where it waits with m->split. */
+struct tr_tensor tr_attention_dfirst(const struct tr_model *m);
+struct tr_tensor tr_attention_late(const struct tr_model *m, const struct tr_block_kept *k);
 /* Disentangled attention (relative.c): what stands in for attention between the two products. */
 bool tr_relative_is(const struct tr_model *m);
 void tr_relative_plan(struct tr_model *m, struct tr_arena *a, struct tr_attention_kept *k);
@@ -136,7 +149,10 @@ void tr_mlp_forward(struct tr_model *m, struct tr_block_kept *k, int layer,
 void tr_mlp_dgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
                   const struct tr_tensor *dy, const int64_t *sample);
 void tr_mlp_wgrad(struct tr_model *m, struct tr_block_kept *k, int layer,
-                  const struct tr_tensor *dy, const struct tr_tensor *in, bool bias);
+                  const struct tr_tensor *dfirst, const struct tr_tensor *dy,
+                  const struct tr_tensor *in, bool bias);
+struct tr_tensor tr_mlp_dfirst(const struct tr_model *m);
+struct tr_tensor tr_mlp_late(const struct tr_model *m, const struct tr_block_kept *k);
 
 /* The two heads.  Last norm, logits, vocabulary-parallel cross entropy.  Of a model that computes forward only all but
    `x` has R rows, those of the tokens that are wanted, one sample after the other; else R = N and n.  A head of classes

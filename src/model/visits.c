@@ -27,7 +27,7 @@ static int forward(const struct tr_visits_of *of, struct tr_visit *out)
     return n;
 }
 
-static int backward_layers(const struct tr_visits_of *of, struct tr_visit *out)
+static int backward_layers(const struct tr_visits_of *of, bool writes, struct tr_visit *out)
 {
     int n = 0;
 
@@ -36,20 +36,29 @@ static int backward_layers(const struct tr_visits_of *of, struct tr_visit *out)
         for (int i = first; tr_recomputed(of->activations, last) && i <= last; i++)
             out[n++] = (struct tr_visit){.module = i + 1};
         for (int i = last; i >= first; i--)
-            out[n++] = (struct tr_visit){.module = i + 1, .writes = true};
+            out[n++] = (struct tr_visit){.module = i + 1, .writes = writes};
     }
     return n;
 }
 
-int tr_visits(const struct tr_visits_of *of, bool backward, struct tr_visit *out)
+static int weights(const struct tr_visits_of *of, struct tr_visit *out)
+{
+    for (int i = 0; i < of->layers; i++)
+        out[i] = (struct tr_visit){.module = of->layers - i, .writes = true};
+    return of->layers;
+}
+
+int tr_visits(const struct tr_visits_of *of, enum tr_visits_pass pass, struct tr_visit *out)
 {
     int n = 0;
 
-    if (!backward)
+    if (pass == TR_VISITS_FORWARD)
         return forward(of, out);
+    if (pass == TR_VISITS_WEIGHTS)
+        return weights(of, out);
     if (of->heads)
         out[n++] = (struct tr_visit){.module = of->layers + 1, .writes = true};
-    n += backward_layers(of, out + n);
+    n += backward_layers(of, pass == TR_VISITS_BACKWARD, out + n);
     if (of->embeds)
         out[n++] = (struct tr_visit){.module = 0, .writes = true};
     return n;

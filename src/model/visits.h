@@ -25,8 +25,17 @@ struct tr_visits_of {
     bool embeds, heads;
 };
 
+/* A backward pass that is split computes the gradients of weights apart, but those of the embedding and of the head;
+   until then the gradients of a layer are not complete. */
+enum tr_visits_pass {
+    TR_VISITS_FORWARD,
+    TR_VISITS_BACKWARD,
+    TR_VISITS_SPLIT,  /* backward without these */
+    TR_VISITS_WEIGHTS /* and these */
+};
+
 /* Fills out[2 * layers + 2], and returns how many there are.  Pure. */
-int tr_visits(const struct tr_visits_of *of, bool backward, struct tr_visit *out);
+int tr_visits(const struct tr_visits_of *of, enum tr_visits_pass pass, struct tr_visit *out);
 
 /* Whether backward recomputes layer `i` of a chunk (activation recomputation), and from which layer on: those up
    to `i` are computed once more together.  Pure. */

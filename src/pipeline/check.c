@@ -18,7 +18,8 @@ struct link {
 
 /* One chunk of one rank. */
 struct chunk {
-    int arrived, forwarded, released; /* inputs on their way or here, forwards, inputs given up */
+    int arrived, forwarded, released; /* inputs on their way or here, forwards, backwards */
+    int weighed;                      /* gradients of weights, where they are apart */
     struct link link[TR_LEGS];
 };
 
@@ -47,9 +48,9 @@ struct sim {
     struct runner *run;  /* [P] */
     struct chunk *chunk; /* [P * K] */
     double *at;          /* [P * K * TR_LEGS * M] */
-    /* Seconds of forward and backward of chunk c of rank r at [r * K + c]; NULL: a tick each, and
+    /* Seconds of TR_FWD, TR_BWD, TR_WGT of chunk c of rank r at [r * K + c]; NULL: a tick each, and
        the transfers of a rank run one after the other. */
-    const double *seconds[2];
+    const double *seconds[TR_WGT + 1];
     int live;
     const char *fault;
 };
@@ -122,13 +123,15 @@ static const char *instr_form(const struct tr_sched *s, int i)
     }
     if (in->kind >= TR_FETCH && in->kind <= TR_SETTLE)
         return NULL;
-    if (in->kind != TR_FWD && in->kind != TR_BWD)
+    if (!tr_instr_computes(in))
         return say(s, i, "there is no instruction of kind %d", (int)in->kind);
     if (!slot_exists(s, in->at[0]))
         return say(s, i, "micro-batch %d of chunk %d does not exist", in->at[0].micro,
                    in->at[0].chunk);
-    if (in->kind == TR_BWD && s->kind == TR_SCHED_EVAL)
+    if (in->kind != TR_FWD && s->kind == TR_SCHED_EVAL)
         return say(s, i, "an evaluation has no backward");
+    if (in->kind == TR_WGT && !s->split)
+        return say(s, i, "the backward pass is not split");
     return NULL;
 }
 
@@ -137,8 +140,8 @@ static const char *list_form(const struct tr_sched *all, int rank)
     const struct tr_sched *s = &all[rank];
     const char *fault = NULL;
 
-    if (s->rank != rank || s->kind != all->kind || s->ranks != all->ranks ||
-        s->chunks != all->chunks || s->micros != all->micros)
+    if (s->rank != rank || s->kind != all->kind || s->split != all->split ||
+        s->ranks != all->ranks || s->chunks != all->chunks || s->micros != all->micros)
         return say(s, 0, "the list belongs to another schedule");
     if (s->outputs < 1 || s->dinputs < 1 || s->doutputs < 1)
         return say(s, 0, "a chunk needs a buffer for each kind of message");
@@ -240,12 +243,6 @@ static void input_comes(struct sim *m, struct runner *x, struct chunk *c)
         m->live = x->alive;
 }
 
-static void input_goes(struct runner *x, struct chunk *c)
-{
-    c->released++;
-    x->alive--;
-}
-
 static struct link *link_of(struct chunk *c, unsigned leg)
 {
     int k = 0;
@@ -271,8 +268,10 @@ static const char *forward(struct sim *m, int r, struct tr_slot at)
         return say(s, x->pc, "forward %d overwrites output %d, which was not sent", at.micro,
                    at.micro - s->outputs);
     c->forwarded++;
-    if (s->kind == TR_SCHED_EVAL)
-        input_goes(x, c);
+    if (s->kind == TR_SCHED_EVAL) {
+        c->released++;
+        x->alive--;
+    }
     return NULL;
 }
 
@@ -291,8 +290,32 @@ static const char *backward(struct sim *m, int r, struct tr_slot at)
     if (!is_first(s, at.chunk) && link_of(c, TR_SEND_BWD)->done <= at.micro - s->dinputs)
         return say(s, x->pc, "backward %d overwrites gradient %d, which was not sent", at.micro,
                    at.micro - s->dinputs);
-    input_goes(x, c);
+    c->released++;
+    x->alive -= !s->split;
     return NULL;
+}
+
+/* What the gradients of weights are made of is kept until then. */
+static const char *weights(struct sim *m, int r, struct tr_slot at)
+{
+    const struct tr_sched *s = &m->s[r];
+    struct runner *x = &m->run[r];
+    struct chunk *c = &x->chunk[at.chunk];
+
+    if (at.micro != c->weighed)
+        return say(s, x->pc, "weights %d come where %d are due", at.micro, c->weighed);
+    if (c->released <= at.micro)
+        return say(s, x->pc, "weights %d come before their backward", at.micro);
+    c->weighed++;
+    x->alive--;
+    return NULL;
+}
+
+static const char *compute(struct sim *m, int r, const struct tr_instr *in)
+{
+    return in->kind == TR_FWD   ? forward(m, r, in->at[0])
+           : in->kind == TR_BWD ? backward(m, r, in->at[0])
+                                : weights(m, r, in->at[0]);
 }
 
 /* A leg uses its buffer from the start of the transfer on. */
@@ -449,7 +472,7 @@ static const char *wait_form(const struct sim *m, int r, const struct tr_instr *
 
 static double duration(const struct sim *m, int r, const struct tr_instr *in)
 {
-    const double *seconds = m->seconds[in->kind == TR_BWD];
+    const double *seconds = m->seconds[in->kind];
 
     return seconds ? seconds[r * m->s->chunks + in->at[0].chunk] : 1.0;
 }
@@ -466,7 +489,7 @@ static bool step(struct sim *m, int r)
         return true;
     }
     if (!is_transfer(in)) {
-        m->fault = in->kind == TR_FWD ? forward(m, r, in->at[0]) : backward(m, r, in->at[0]);
+        m->fault = compute(m, r, in);
         x->clock += duration(m, r, in);
         x->work += duration(m, r, in);
         x->pc++;
@@ -501,7 +524,8 @@ static void run_all(struct sim *m)
 
 static const char *chunk_end(const struct tr_sched *s, int chunk, const struct chunk *c)
 {
-    if (c->forwarded != s->micros || c->released != s->micros)
+    if (c->forwarded != s->micros || c->released != s->micros ||
+        c->weighed != (s->split ? s->micros : 0))
         return say(s, s->n, "the list ends with micro-batches left to do");
     for (int k = 0; k < TR_LEGS; k++)
         if (c->link[k].begun != c->link[k].done)
@@ -601,14 +625,16 @@ const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
     return fault;
 }
 
-double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward)
+double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward,
+                        const double *weights)
 {
     struct sim m;
     double length;
 
     sim_open(&m, s);
-    m.seconds[0] = forward;
-    m.seconds[1] = backward;
+    m.seconds[TR_FWD] = forward;
+    m.seconds[TR_BWD] = backward;
+    m.seconds[TR_WGT] = weights;
     run_all(&m);
     TR_ASSERT(!m.fault && !ends(&m));
     length = length_of(&m);

@@ -197,7 +197,8 @@ static void about(const struct tr_instr *in)
 {
     struct tr_about a = {.what = (uint8_t)(TR_SPAN_FWD + in->kind), .legs = (uint8_t)in->legs};
 
-    _Static_assert(TR_SPAN_BWD - TR_SPAN_FWD == TR_BWD && TR_SPAN_XFER - TR_SPAN_FWD == TR_XFER &&
+    _Static_assert(TR_SPAN_BWD - TR_SPAN_FWD == TR_BWD && TR_SPAN_WGT - TR_SPAN_FWD == TR_WGT &&
+                       TR_SPAN_XFER - TR_SPAN_FWD == TR_XFER &&
                        TR_SPAN_START - TR_SPAN_FWD == TR_START &&
                        TR_SPAN_WAIT - TR_SPAN_FWD == TR_WAIT && TR_FWD == 0,
                    "one order");
@@ -234,6 +235,9 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             break;
         case TR_BWD:
             compute(stage->backward, stage, in->at[0], TR_TIMER_BACKWARD_COMPUTE);
+            break;
+        case TR_WGT:
+            compute(stage->weights, stage, in->at[0], TR_TIMER_BACKWARD_COMPUTE);
             break;
         case TR_XFER:
             pack(&w, in);

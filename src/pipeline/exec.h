@@ -23,6 +23,8 @@ struct tr_stage {
     /* Compute chunk at.chunk on micro-batch at.micro; the messages lie where message() says. */
     void (*forward)(void *ctx, struct tr_slot at);
     void (*backward)(void *ctx, struct tr_slot at);
+    /* What a backward pass that is split leaves; NULL where none is (pipeline/sched.h). */
+    void (*weights)(void *ctx, struct tr_slot at);
     /* What this rank sends or receives in one leg: the output activation (SEND_FWD), the input
        (RECV_FWD), the gradient of the input (SEND_BWD) or of the output (RECV_BWD) of `at`. */
     struct tr_tensor (*message)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
@@ -48,7 +50,7 @@ struct tr_stage {
 };
 
 /*
- * Walk `s`: compute, or transfer.  Forward and backward are charged to forward-compute and
+ * Walk `s`: compute, or transfer.  Forward is charged to forward-compute, backward and the gradients of weights to
  * backward-compute, a transfer to the timer that belongs to its set of legs (telemetry/timer.h).  Where
  * starting and waiting are two instructions, each is charged to its own set: only what the rank
  * could not do meanwhile is in a timer.  Collective over `pp`, whose rank is s->rank.

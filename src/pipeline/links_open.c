@@ -114,7 +114,7 @@ enum tr_status tr_links_open(const struct tr_links_of *of, struct tr_links **out
     l = need(1, sizeof *l);
     *out = l;
     l->of = *of;
-    l->flights = of->overlap && chunks > 1 ? TR_FLIGHTS : 1;
+    l->flights = of->overlap ? TR_FLIGHTS : 1;
     l->end = need((size_t)chunks, sizeof *l->end);
     l->mine = need((size_t)chunks * TR_LEGS, sizeof *l->mine);
     l->all = need((size_t)(chunks * TR_LEGS * s->layout.p), sizeof *l->all);

@@ -71,17 +71,17 @@ static void append_item(struct builder *b, enum tr_instr_kind kind, struct tr_sl
     append(b, (struct tr_instr){.kind = kind, .at = {at}, .item = item});
 }
 
-static bool is_compute(const struct tr_instr *in)
+static int visits_of(const struct builder *b, int chunk, enum tr_visits_pass pass)
 {
-    return in->kind == TR_FWD || in->kind == TR_BWD;
+    const struct tr_resident_chunk *c = &b->of.chunk[chunk];
+    const struct tr_visits_of of = {b->how->activations, c->layers, c->embeds, c->heads};
+
+    return tr_visits(&of, pass, b->visit);
 }
 
 static int visits(const struct builder *b, const struct tr_instr *in)
 {
-    const struct tr_resident_chunk *c = &b->of.chunk[in->at[0].chunk];
-    const struct tr_visits_of of = {b->how->activations, c->layers, c->embeds, c->heads};
-
-    return tr_visits(&of, in->kind == TR_BWD, b->visit);
+    return visits_of(b, in->at[0].chunk, tr_residents_pass(b->s, in));
 }
 
 /* Whether the weights of the part must be acquired now: in a window each time, elsewhere once in a step. */
@@ -105,16 +105,21 @@ static bool awaits(const struct builder *b, const struct tr_instr *in)
     return false;
 }
 
+/* Whether the gradients of a pass are reduced once they are complete. */
+static bool reduces(const struct builder *b, const struct tr_instr *in)
+{
+    const enum tr_reduce when = b->how->reduce;
+
+    return in->kind != TR_FWD && (when == TR_REDUCE_EACH ||
+                                  (when == TR_REDUCE_LAST && in->at[0].micro == b->s->micros - 1));
+}
+
 /* Whether anything has to be said about a pass. */
 static bool concerned(const struct builder *b, const struct tr_instr *in)
 {
-    const struct tr_residency *h = b->how;
-
     if (b->ps->windows || awaits(b, in))
         return true;
-    return in->kind == TR_BWD &&
-           (h->reduce == TR_REDUCE_EACH ||
-            (h->reduce == TR_REDUCE_LAST && in->at[0].micro == b->s->micros - 1));
+    return reduces(b, in);
 }
 
 static void list_accesses(struct builder *b)
@@ -128,7 +133,7 @@ static void list_accesses(struct builder *b)
         b->accesses = 0;
         for (int i = 0; i < b->s->n && b->ps->windows; i++) {
             const struct tr_instr *in = &b->s->list[i];
-            const int n = is_compute(in) ? visits(b, in) : 0;
+            const int n = tr_instr_computes(in) ? visits(b, in) : 0;
 
             for (int k = 0; k < n; k++, b->accesses++)
                 if (pass > 0)
@@ -317,23 +322,29 @@ static void completed(struct builder *b, struct tr_slot at, int part)
         reduce(b, at, b->next++);
 }
 
-/* How often the modules of this backward pass write each part. */
-static void count_writes(struct builder *b, int chunk, int n)
+/* Add up how often the modules of a pass write each part, or with `anew` begin to. */
+static void count_writes(struct builder *b, int chunk, enum tr_visits_pass pass, bool anew)
 {
+    const int n = visits_of(b, chunk, pass);
+
     for (int k = 0; k < n; k++) {
         int parts;
         const int *part = tr_residents_of(&b->of, chunk, b->visit[k].module, &parts);
 
         for (int i = 0; i < parts; i++)
-            b->left[part[i]] = 0;
+            b->left[part[i]] = anew ? 0 : b->left[part[i]] + b->visit[k].writes;
     }
-    for (int k = 0; k < n; k++) {
-        int parts;
-        const int *part = tr_residents_of(&b->of, chunk, b->visit[k].module, &parts);
+}
 
-        for (int i = 0; i < parts; i++)
-            b->left[part[i]] += b->visit[k].writes;
-    }
+static void expect_writes(struct builder *b, const struct tr_instr *in)
+{
+    const enum tr_visits_pass pass = tr_residents_pass(b->s, in);
+    const int chunk = in->at[0].chunk;
+
+    count_writes(b, chunk, pass, true);
+    count_writes(b, chunk, pass, false);
+    if (pass == TR_VISITS_SPLIT)
+        count_writes(b, chunk, TR_VISITS_WEIGHTS, false);
 }
 
 /* Before a module: its weights, and room for its gradients where it is the first of the pass to write them. */
@@ -366,7 +377,7 @@ static void before(struct builder *b, const struct tr_instr *in, struct tr_visit
     b->at++;
 }
 
-static void after(struct builder *b, const struct tr_instr *in, struct tr_visit v, bool reduces)
+static void after(struct builder *b, const struct tr_instr *in, struct tr_visit v, bool last)
 {
     int n;
     const int *part = tr_residents_of(&b->of, in->at[0].chunk, v.module, &n);
@@ -375,25 +386,22 @@ static void after(struct builder *b, const struct tr_instr *in, struct tr_visit 
         if (b->ps->part[part[i]].values_window >= 0)
             append_item(b, TR_RELEASE, in->at[0], part[i]);
     for (int i = 0; i < n && v.writes; i++)
-        if (--b->left[part[i]] == 0 && reduces)
+        if (--b->left[part[i]] == 0 && last)
             completed(b, in->at[0], part[i]);
 }
 
 static void add_pass(struct builder *b, const struct tr_instr *in)
 {
-    const bool backward = in->kind == TR_BWD;
-    const bool reduces =
-        backward && (b->how->reduce == TR_REDUCE_EACH ||
-                     (b->how->reduce == TR_REDUCE_LAST && in->at[0].micro == b->s->micros - 1));
-    const int n = visits(b, in);
     bool *cleared = need((size_t)b->ps->parts, sizeof *cleared);
+    int n;
 
-    if (backward)
-        count_writes(b, in->at[0].chunk, n);
+    if (in->kind != TR_FWD)
+        expect_writes(b, in);
+    n = visits(b, in);
     for (int k = 0; k < n; k++) {
         before(b, in, b->visit[k], cleared);
         append_item(b, TR_MODULE, in->at[0], b->visit[k].module);
-        after(b, in, b->visit[k], reduces);
+        after(b, in, b->visit[k], reduces(b, in));
     }
     free(cleared);
 }
@@ -407,7 +415,7 @@ static void add_all(struct builder *b)
         look_ahead(b, at, 0, -1);
     for (int i = 0; i < b->s->n; i++) {
         append(b, b->s->list[i]);
-        if (!is_compute(&b->s->list[i]) || !concerned(b, &b->s->list[i]))
+        if (!tr_instr_computes(&b->s->list[i]) || !concerned(b, &b->s->list[i]))
             continue;
         add_pass(b, &b->s->list[i]);
         at = b->s->list[i].at[0];

@@ -5,6 +5,7 @@
 #include "config/activations.h"
 #include "config/layout.h"
 #include "model/param.h"
+#include "model/visits.h"
 #include "pipeline/sched.h"
 
 /*
@@ -55,7 +56,7 @@ enum tr_status tr_residency_add(const struct tr_residency *how, struct tr_sched 
  *   - No window is taken from weights that are in use, or from such as were fetched and not used.
  *   - Gradients are written where they were cleared, and not while they are reduced.
  *   - The gradients of each part are reduced once in a step, or once in each micro-batch, when all modules of the
- *     pass that write them have computed, and what was started is settled.
+ *     pass that write them have computed, those of its TR_WGT too, and what was started is settled.
  */
 const char *tr_residency_check(const struct tr_residency *how, const struct tr_sched *s);
 
@@ -83,6 +84,9 @@ struct tr_residents {
 
 void tr_residents_open(const struct tr_residency *how, struct tr_residents *x);
 void tr_residents_close(struct tr_residents *x);
+
+/* How a computation of the list comes to its modules (model/visits.h). */
+enum tr_visits_pass tr_residents_pass(const struct tr_sched *s, const struct tr_instr *in);
 
 /* The parts of a module: *n of them, borrowed. */
 const int *tr_residents_of(const struct tr_residents *x, int chunk, int module, int *n);

@@ -147,7 +147,7 @@ static const char *reduce(struct follow *f, int at, int part)
 {
     struct state *p = &f->part[part];
 
-    if (!f->now || f->now->kind != TR_BWD || f->how->reduce == TR_REDUCE_AFTER)
+    if (!f->now || f->now->kind == TR_FWD || f->how->reduce == TR_REDUCE_AFTER)
         return say(f, at, "part %d is reduced where there are no gradients", part);
     if (f->how->reduce == TR_REDUCE_LAST && f->now->at[0].micro != f->s->micros - 1)
         return say(f, at, "part %d is reduced before the last micro-batch", part);
@@ -184,23 +184,38 @@ static const char *end_pass(struct follow *f, int at)
     return fault;
 }
 
+/* Add up what the modules of a pass will write, or with `anew` begin to. */
+static void expect(struct follow *f, int chunk, enum tr_visits_pass pass, bool anew)
+{
+    const struct tr_resident_chunk *c = &f->of.chunk[chunk];
+    const struct tr_visits_of of = {f->how->activations, c->layers, c->embeds, c->heads};
+
+    f->visits = tr_visits(&of, pass, f->visit);
+    for (int k = 0; k < f->visits; k++) {
+        int n;
+        const int *part = tr_residents_of(&f->of, chunk, f->visit[k].module, &n);
+
+        for (int i = 0; i < n; i++) {
+            struct state *p = &f->part[part[i]];
+
+            p->writes = anew ? 0 : p->writes + f->visit[k].writes;
+            p->complete = p->complete && !f->visit[k].writes;
+        }
+    }
+}
+
+/* Where the backward pass is split, gradients of layers are not complete when its first half ends. */
 static void begin_pass(struct follow *f, const struct tr_instr *in)
 {
-    const struct tr_resident_chunk *c = &f->of.chunk[in->at[0].chunk];
-    const struct tr_visits_of of = {f->how->activations, c->layers, c->embeds, c->heads};
+    const enum tr_visits_pass pass = tr_residents_pass(f->s, in);
 
     f->now = in;
     f->next = 0;
     f->spoken = false;
-    f->visits = tr_visits(&of, in->kind == TR_BWD, f->visit);
-    for (int clean = 1; clean >= 0; clean--)
-        for (int k = 0; k < f->visits; k++) {
-            int n;
-            const int *part = tr_residents_of(&f->of, in->at[0].chunk, f->visit[k].module, &n);
-
-            for (int i = 0; i < n; i++)
-                f->part[part[i]].writes = clean ? 0 : f->part[part[i]].writes + f->visit[k].writes;
-        }
+    expect(f, in->at[0].chunk, pass, true);
+    if (pass == TR_VISITS_SPLIT)
+        expect(f, in->at[0].chunk, TR_VISITS_WEIGHTS, false);
+    expect(f, in->at[0].chunk, pass, false);
 }
 
 static const char *step(struct follow *f, int i)
@@ -223,7 +238,8 @@ static const char *step(struct follow *f, int i)
     case TR_SETTLE:
         return settle(f, i, in->item);
     case TR_FWD:
-    case TR_BWD: {
+    case TR_BWD:
+    case TR_WGT: {
         const char *fault = end_pass(f, i);
 
         begin_pass(f, in);

@@ -104,3 +104,11 @@ const int *tr_residents_of(const struct tr_residents *x, int chunk, int module, 
     *n = c->ends[module > 0];
     return c->end[module > 0];
 }
+
+enum tr_visits_pass tr_residents_pass(const struct tr_sched *s, const struct tr_instr *in)
+{
+    return in->kind == TR_FWD   ? TR_VISITS_FORWARD
+           : in->kind == TR_WGT ? TR_VISITS_WEIGHTS
+           : s->split           ? TR_VISITS_SPLIT
+                                : TR_VISITS_BACKWARD;
+}

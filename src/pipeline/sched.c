@@ -5,11 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* A computation; nothing where kind is TR_XFER. */
-struct work {
-    enum tr_instr_kind kind;
-    struct tr_slot at;
-};
+#include "pipeline/sched_parts.h"
 
 static struct tr_instr *append(struct tr_sched *s, enum tr_instr_kind kind)
 {
@@ -19,7 +15,7 @@ static struct tr_instr *append(struct tr_sched *s, enum tr_instr_kind kind)
     return i;
 }
 
-static void append_work(struct tr_sched *s, struct work w)
+void tr_list_work(struct tr_sched *s, struct tr_work_item w)
 {
     if (w.kind != TR_XFER)
         append(s, w.kind)->at[0] = w.at;
@@ -35,7 +31,7 @@ static int index_of(enum tr_leg_bit leg)
     return k;
 }
 
-static void add_leg(struct tr_instr *i, enum tr_leg_bit leg, struct tr_slot at)
+void tr_list_leg(struct tr_instr *i, enum tr_leg_bit leg, struct tr_slot at)
 {
     i->legs |= leg;
     i->at[index_of(leg)] = at;
@@ -44,36 +40,39 @@ static void add_leg(struct tr_instr *i, enum tr_leg_bit leg, struct tr_slot at)
 static void append_leg(struct tr_sched *s, unsigned leg, struct tr_slot at)
 {
     if (leg)
-        add_leg(append(s, TR_XFER), (enum tr_leg_bit)leg, at);
+        tr_list_leg(append(s, TR_XFER), (enum tr_leg_bit)leg, at);
 }
 
 /* ---- one chunk per rank: gpipe, 1f1b, eval ---- */
 
-/* Number i in the rank's order of computations: some forwards, pairs, the other backwards. */
-static struct work plain_work(const struct tr_sched *s, int i)
+int tr_list_warm(const struct tr_sched *s, int rank)
 {
-    int warm = s->micros, pairs;
+    const bool all = s->kind == TR_SCHED_GPIPE || s->kind == TR_SCHED_EVAL;
 
-    if (s->kind == TR_SCHED_1F1B && s->ranks - 1 - s->rank < warm)
-        warm = s->ranks - 1 - s->rank;
-    pairs = s->micros - warm;
-    if (i < warm)
-        return (struct work){TR_FWD, {0, i}};
-    if (i >= warm + 2 * pairs)
-        return (struct work){TR_BWD, {0, i - s->micros}};
-    if ((i - warm) % 2 == 0)
-        return (struct work){TR_FWD, {0, warm + (i - warm) / 2}};
-    return (struct work){TR_BWD, {0, (i - warm) / 2}};
+    return all || s->ranks - 1 - rank > s->micros ? s->micros : s->ranks - 1 - rank;
 }
 
-static unsigned leg_before(const struct tr_sched *s, struct work w)
+struct tr_work_item tr_list_plain(const struct tr_sched *s, int i)
+{
+    const int warm = tr_list_warm(s, s->rank), pairs = s->micros - warm;
+
+    if (i < warm)
+        return (struct tr_work_item){TR_FWD, {0, i}};
+    if (i >= warm + 2 * pairs)
+        return (struct tr_work_item){TR_BWD, {0, i - s->micros}};
+    if ((i - warm) % 2 == 0)
+        return (struct tr_work_item){TR_FWD, {0, warm + (i - warm) / 2}};
+    return (struct tr_work_item){TR_BWD, {0, (i - warm) / 2}};
+}
+
+unsigned tr_list_leg_before(const struct tr_sched *s, struct tr_work_item w)
 {
     if (w.kind == TR_FWD)
         return s->rank > 0 ? TR_RECV_FWD : 0;
     return s->rank < s->ranks - 1 ? TR_RECV_BWD : 0;
 }
 
-static unsigned leg_after(const struct tr_sched *s, struct work w)
+unsigned tr_list_leg_after(const struct tr_sched *s, struct tr_work_item w)
 {
     if (w.kind == TR_FWD)
         return s->rank < s->ranks - 1 ? TR_SEND_FWD : 0;
@@ -81,13 +80,13 @@ static unsigned leg_after(const struct tr_sched *s, struct work w)
 }
 
 /* Between two computations: one transfer if both legs are with the same neighbour, else two. */
-static void append_between(struct tr_sched *s, struct work done, struct work todo)
+static void append_between(struct tr_sched *s, struct tr_work_item done, struct tr_work_item todo)
 {
-    unsigned send = leg_after(s, done), receive = leg_before(s, todo);
+    unsigned send = tr_list_leg_after(s, done), receive = tr_list_leg_before(s, todo);
 
     append_leg(s, send, done.at);
     if (send && receive && done.kind != todo.kind)
-        add_leg(&s->list[s->n - 1], (enum tr_leg_bit)receive, todo.at);
+        tr_list_leg(&s->list[s->n - 1], (enum tr_leg_bit)receive, todo.at);
     else
         append_leg(s, receive, todo.at);
 }
@@ -95,18 +94,18 @@ static void append_between(struct tr_sched *s, struct work done, struct work tod
 static void build_plain(struct tr_sched *s)
 {
     int n = s->kind == TR_SCHED_EVAL ? s->micros : 2 * s->micros;
-    struct work now = plain_work(s, 0);
+    struct tr_work_item now = tr_list_plain(s, 0);
 
-    append_leg(s, leg_before(s, now), now.at);
+    append_leg(s, tr_list_leg_before(s, now), now.at);
     for (int i = 1; i < n; i++) {
-        struct work next = plain_work(s, i);
+        struct tr_work_item next = tr_list_plain(s, i);
 
-        append_work(s, now);
+        tr_list_work(s, now);
         append_between(s, now, next);
         now = next;
     }
-    append_work(s, now);
-    append_leg(s, leg_after(s, now), now.at);
+    tr_list_work(s, now);
+    append_leg(s, tr_list_leg_after(s, now), now.at);
 }
 
 /* ---- several chunks per rank: interleaved, eval ---- */
@@ -128,13 +127,13 @@ static struct tr_slot numbered(const struct tr_sched *s, int number)
     return (struct tr_slot){i / size, first + i % size};
 }
 
-static struct work forward_in(const struct tr_sched *s, int rank, int tick)
+static struct tr_work_item forward_in(const struct tr_sched *s, int rank, int tick)
 {
     int f = tick - rank;
 
     if (f < 0 || f >= s->chunks * s->micros)
-        return (struct work){.kind = TR_XFER};
-    return (struct work){TR_FWD, numbered(s, f)};
+        return (struct tr_work_item){.kind = TR_XFER};
+    return (struct tr_work_item){TR_FWD, numbered(s, f)};
 }
 
 static int backward_delay(const struct tr_sched *s, int rank)
@@ -142,14 +141,14 @@ static int backward_delay(const struct tr_sched *s, int rank)
     return (s->chunks - 1) * s->group + 2 * (s->ranks - 1) - rank;
 }
 
-static struct work backward_in(const struct tr_sched *s, int rank, int tick)
+static struct tr_work_item backward_in(const struct tr_sched *s, int rank, int tick)
 {
     int b = tick - backward_delay(s, rank);
-    struct work w = {.kind = TR_XFER};
+    struct tr_work_item w = {.kind = TR_XFER};
 
     if (s->kind == TR_SCHED_EVAL || b < 0 || b >= s->chunks * s->micros)
         return w;
-    w = (struct work){TR_BWD, numbered(s, b)};
+    w = (struct tr_work_item){TR_BWD, numbered(s, b)};
     w.at.chunk = s->chunks - 1 - w.at.chunk;
     return w;
 }
@@ -165,18 +164,20 @@ static int chunk_from(const struct tr_sched *s, int rank, int chunk, int step)
     return chunk < s->chunks ? chunk : -1;
 }
 
-static void add_ring_leg(struct tr_instr *x, enum tr_leg_bit leg, struct work w, int to, int at)
+static void add_ring_leg(struct tr_instr *x, enum tr_leg_bit leg, struct tr_work_item w, int to,
+                         int at)
 {
     if (w.kind != TR_XFER && to >= 0)
-        add_leg(x, leg, (struct tr_slot){at, w.at.micro});
+        tr_list_leg(x, leg, (struct tr_slot){at, w.at.micro});
 }
 
 /* What this rank and its neighbours made in the tick, handed on. */
 static struct tr_instr tick_transfer(const struct tr_sched *s, int tick)
 {
     int next = (s->rank + 1) % s->ranks, prev = (s->rank + s->ranks - 1) % s->ranks;
-    struct work f = forward_in(s, s->rank, tick), b = backward_in(s, s->rank, tick);
-    struct work from_prev = forward_in(s, prev, tick), from_next = backward_in(s, next, tick);
+    struct tr_work_item f = forward_in(s, s->rank, tick), b = backward_in(s, s->rank, tick);
+    struct tr_work_item from_prev = forward_in(s, prev, tick),
+                        from_next = backward_in(s, next, tick);
     struct tr_instr x = {.kind = TR_XFER};
     int here;
 
@@ -199,8 +200,8 @@ static void build_interleaved(struct tr_sched *s)
     for (int tick = 0; tick < ticks_of(s); tick++) {
         struct tr_instr x = tick_transfer(s, tick);
 
-        append_work(s, forward_in(s, s->rank, tick));
-        append_work(s, backward_in(s, s->rank, tick));
+        tr_list_work(s, forward_in(s, s->rank, tick));
+        tr_list_work(s, backward_in(s, s->rank, tick));
         if (x.legs)
             s->list[s->n++] = x;
     }
@@ -208,18 +209,12 @@ static void build_interleaved(struct tr_sched *s)
 
 /* ---- the same, with transfers under way during computations ---- */
 
-/* The messages of one leg that are under way, the oldest first. */
-struct flight {
-    int n;
-    struct tr_slot at[TR_FLIGHTS];
-};
-
 /* Add the oldest message of a leg to what a TR_WAIT waits for. */
-static void land(struct flight *flight, enum tr_leg_bit leg, struct tr_instr *wait)
+static void land(struct tr_flight *flight, enum tr_leg_bit leg, struct tr_instr *wait)
 {
-    struct flight *f = &flight[index_of(leg)];
+    struct tr_flight *f = &flight[index_of(leg)];
 
-    add_leg(wait, leg, f->at[0]);
+    tr_list_leg(wait, leg, f->at[0]);
     f->n--;
     for (int i = 0; i < f->n; i++)
         f->at[i] = f->at[i + 1];
@@ -231,7 +226,7 @@ static void append_wait(struct tr_sched *s, const struct tr_instr *wait)
         s->list[s->n++] = *wait;
 }
 
-static bool under_way(const struct flight *f, struct tr_slot at)
+static bool under_way(const struct tr_flight *f, struct tr_slot at)
 {
     for (int i = 0; i < f->n; i++)
         if (f->at[i].chunk == at.chunk && f->at[i].micro == at.micro)
@@ -239,9 +234,7 @@ static bool under_way(const struct flight *f, struct tr_slot at)
     return false;
 }
 
-/* Before a computation: its operand must have come, and so must what came before that; and where as
-   many results as there are buffers are under way, the oldest is still in its own. */
-static void append_ready(struct tr_sched *s, struct flight *flight, struct work w)
+void tr_list_ready(struct tr_sched *s, struct tr_flight *flight, struct tr_work_item w)
 {
     const enum tr_leg_bit in = w.kind == TR_FWD ? TR_RECV_FWD : TR_RECV_BWD;
     const enum tr_leg_bit out = w.kind == TR_FWD ? TR_SEND_FWD : TR_SEND_BWD;
@@ -261,27 +254,27 @@ static void append_ready(struct tr_sched *s, struct flight *flight, struct work 
     append_wait(s, &wait);
 }
 
-static void append_start(struct tr_sched *s, struct flight *flight, const struct tr_instr *x,
-                         unsigned legs)
+void tr_list_start(struct tr_sched *s, struct tr_flight *flight, const struct tr_instr *x,
+                   unsigned legs)
 {
     struct tr_instr wait = {.kind = TR_WAIT}, start = {.kind = TR_START};
 
     for (int k = 0; k < TR_LEGS; k++) {
-        struct flight *f = &flight[k];
+        struct tr_flight *f = &flight[k];
 
         if (!(x->legs & legs & 1U << k))
             continue;
         if (f->n == TR_FLIGHTS)
             land(flight, (enum tr_leg_bit)(1 << k), &wait);
         f->at[f->n++] = x->at[k];
-        add_leg(&start, (enum tr_leg_bit)(1 << k), x->at[k]);
+        tr_list_leg(&start, (enum tr_leg_bit)(1 << k), x->at[k]);
     }
     append_wait(s, &wait);
     if (start.legs)
         s->list[s->n++] = start;
 }
 
-static void append_landing(struct tr_sched *s, struct flight *flight)
+void tr_list_landing(struct tr_sched *s, struct tr_flight *flight)
 {
     struct tr_instr wait;
 
@@ -296,20 +289,20 @@ static void append_landing(struct tr_sched *s, struct flight *flight)
 
 static void build_overlapped(struct tr_sched *s)
 {
-    struct flight flight[TR_LEGS] = {{.n = 0}};
+    struct tr_flight flight[TR_LEGS] = {{.n = 0}};
 
     for (int tick = 0; tick < ticks_of(s); tick++) {
-        struct work f = forward_in(s, s->rank, tick), b = backward_in(s, s->rank, tick);
+        struct tr_work_item f = forward_in(s, s->rank, tick), b = backward_in(s, s->rank, tick);
         struct tr_instr x = tick_transfer(s, tick);
 
-        append_ready(s, flight, f);
-        append_work(s, f);
-        append_start(s, flight, &x, TR_SEND_FWD | TR_RECV_FWD);
-        append_ready(s, flight, b);
-        append_work(s, b);
-        append_start(s, flight, &x, TR_SEND_BWD | TR_RECV_BWD);
+        tr_list_ready(s, flight, f);
+        tr_list_work(s, f);
+        tr_list_start(s, flight, &x, TR_SEND_FWD | TR_RECV_FWD);
+        tr_list_ready(s, flight, b);
+        tr_list_work(s, b);
+        tr_list_start(s, flight, &x, TR_SEND_BWD | TR_RECV_BWD);
     }
-    append_landing(s, flight);
+    tr_list_landing(s, flight);
 }
 
 /* ---- what callers see ---- */
@@ -344,7 +337,7 @@ static enum tr_status check_numbers(const struct tr_sched *s)
     if (s->rank < 0 || s->rank >= s->ranks)
         return TR_FAIL(TR_ECONFIG, "there is no rank %d in a pipeline of %d ranks", s->rank,
                        s->ranks);
-    if (s->chunks > 1 && (s->kind == TR_SCHED_GPIPE || s->kind == TR_SCHED_1F1B))
+    if (s->chunks > 1 && s->kind != TR_SCHED_INTERLEAVED && s->kind != TR_SCHED_EVAL)
         return TR_FAIL(TR_ECONFIG,
                        "this pipeline schedule runs one chunk of layers per rank, not %d; use "
                        "--pipeline-schedule interleaved",
@@ -371,6 +364,11 @@ static void set_buffers(struct tr_sched *s)
         s->doutputs = s->group - s->ranks + 1;
 }
 
+bool tr_sched_splits(enum tr_sched_kind kind)
+{
+    return kind == TR_SCHED_ZB_H1;
+}
+
 enum tr_status tr_sched_build(struct tr_sched *s)
 {
     int64_t most;
@@ -379,12 +377,14 @@ enum tr_status tr_sched_build(struct tr_sched *s)
     s->list = NULL;
     if (s->group == 0 || s->chunks == 1)
         s->group = s->ranks;
-    s->overlap = s->overlap && s->chunks > 1;
+    s->split = tr_sched_splits(s->kind);
+    s->overlap = s->split || (s->overlap && s->chunks > 1);
     TR_TRY(check_numbers(s));
     set_buffers(s);
     /* A computation stands between two transfers, or has messages in and out to start and to wait
        for; and there are ticks without one. */
-    most = 4 * (2 * (int64_t)s->chunks * s->micros + ((int64_t)s->chunks + 2) * s->group);
+    most =
+        4 * ((2 + s->split) * (int64_t)s->chunks * s->micros + ((int64_t)s->chunks + 2) * s->group);
     if (most > INT_MAX)
         return TR_FAIL(TR_ECONFIG, "%d micro-batches in %d chunks are more than a schedule counts",
                        s->micros, s->chunks);
@@ -392,7 +392,9 @@ enum tr_status tr_sched_build(struct tr_sched *s)
     if (!s->list)
         return TR_FAIL(TR_ERESOURCE, "no memory left for a schedule of %d micro-batches",
                        s->micros);
-    if (s->chunks == 1)
+    if (s->split)
+        tr_sched_build_zb(s);
+    else if (s->chunks == 1)
         build_plain(s);
     else if (s->overlap)
         build_overlapped(s);
@@ -400,6 +402,11 @@ enum tr_status tr_sched_build(struct tr_sched *s)
         build_interleaved(s);
     TR_ASSERT(s->n <= most);
     return TR_OK;
+}
+
+bool tr_instr_computes(const struct tr_instr *in)
+{
+    return in->kind == TR_FWD || in->kind == TR_BWD || in->kind == TR_WGT;
 }
 
 int tr_sched_leg(int rank, int i)
@@ -449,10 +456,10 @@ void tr_sched_room(const struct tr_sched *s, const int *kind, int *slots, int *p
             raise_to(&slots[comes], ++alive[comes]);
             raise_to(&pool[kind[comes]], ++pooled[kind[comes]]);
         }
-        if (in->kind == last) {
+        if (in->kind == last)
             alive[c]--;
+        if (in->kind == (s->split ? TR_WGT : last))
             pooled[kind[c]]--;
-        }
     }
     free(alive);
 }
@@ -495,6 +502,7 @@ static void print_slot(const struct tr_sched *s, const char *what, struct tr_slo
 void tr_sched_print(const struct tr_sched *s, FILE *f)
 {
     static const char *const names[TR_LEGS] = {"sf", "rf", "sb", "rb"};
+    static const char *const passes[] = {[TR_FWD] = "F", [TR_BWD] = "B", [TR_WGT] = "W"};
     static const char *const moves[] = {"fetch",   "acquire", "clear", "module",
                                         "release", "reduce",  "settle"};
 
@@ -508,8 +516,8 @@ void tr_sched_print(const struct tr_sched *s, FILE *f)
             fprintf(f, "%s%d", moves[in->kind - TR_FETCH], in->item);
             continue;
         }
-        if (in->kind == TR_FWD || in->kind == TR_BWD) {
-            print_slot(s, in->kind == TR_FWD ? "F" : "B", in->at[0], f);
+        if (tr_instr_computes(in)) {
+            print_slot(s, passes[in->kind], in->at[0], f);
             continue;
         }
         for (int k = 0; k < TR_LEGS; k++)

@@ -14,6 +14,8 @@
  * model; pipeline/exec.c walks it.
  *
  *   TR_FWD, TR_BWD  compute chunk `at[0].chunk` on micro-batch `at[0].micro`
+ *   TR_WGT          where the backward pass is split: the gradients of weights, which TR_BWD of the same
+ *                   micro-batch has left out; no message depends on them
  *   TR_XFER         start every leg in `legs` at once, then wait for all; at[i] is what leg i
  *                   (bit 1 << i) carries, in this rank's numbering of chunks
  *   TR_START        start every leg in `legs`, and go on
@@ -32,6 +34,7 @@
 enum tr_instr_kind {
     TR_FWD,
     TR_BWD,
+    TR_WGT,
     TR_XFER,
     TR_START,
     TR_WAIT,
@@ -59,8 +62,17 @@ struct tr_instr {
     int window; /* of TR_FETCH: the one that the part takes */
 };
 
-/* TR_SCHED_EVAL runs forwards only.  The first three are the values of --pipeline-schedule. */
-enum tr_sched_kind { TR_SCHED_GPIPE, TR_SCHED_1F1B, TR_SCHED_INTERLEAVED, TR_SCHED_EVAL };
+/* Whether it is one of the first three: a pass of a chunk. */
+bool tr_instr_computes(const struct tr_instr *in);
+
+/* TR_SCHED_EVAL runs forwards only.  The others are the values of --pipeline-schedule. */
+enum tr_sched_kind {
+    TR_SCHED_GPIPE,
+    TR_SCHED_1F1B,
+    TR_SCHED_INTERLEAVED,
+    TR_SCHED_ZB_H1,
+    TR_SCHED_EVAL
+};
 
 struct tr_sched {
     /* What is wanted: filled by the caller of tr_sched_build(). */
@@ -71,15 +83,19 @@ struct tr_sched {
     bool overlap; /* with chunks > 1: compute while messages are under way */
 
     /* What tr_sched_build() makes of it. */
+    bool split; /* TR_BWD computes the gradient of the input alone, and TR_WGT those of weights */
     int outputs, dinputs, doutputs; /* buffers of each chunk for SEND_FWD, SEND_BWD, RECV_BWD;
                                        micro-batch i uses number i % count */
     int n;
     struct tr_instr *list; /* [n], owned */
 };
 
+/* Whether lists of that kind have TR_WGT. */
+bool tr_sched_splits(enum tr_sched_kind kind);
+
 /*
  * Fill the list of the rank that `s` names; free it with tr_sched_release(), also after a failure.
- * TR_ECONFIG if the kind cannot do these numbers: gpipe and 1f1b need chunks == 1, interleaved
+ * TR_ECONFIG if the kind cannot do these numbers: gpipe, 1f1b and zb-h1 need chunks == 1, interleaved
  * needs chunks > 1; with chunks > 1 there must be at least two ranks, N in P..M, and what M / N
  * leaves over must be 0 or at least P (Narayanan et al., SC 2021, section 2.2, where N is P).
  *
@@ -89,6 +105,10 @@ struct tr_sched {
  *   interleaved  forwards and backwards in the order of section 2.2.2, min(2 (P - 1 - rank) +
  *                (K - 1) N, K M) forwards first; where M == P Megatron-LM runs all forwards first,
  *                and this list does not.
+ *   zb-h1        1f1b with the backward pass split: rank r computes the gradients of the weights of
+ *                micro-batch i behind the backward of micro-batch i + r, so that every rank holds
+ *                min(P, M) micro-batches, as the first one of 1f1b does (Qi et al., ICLR 2024,
+ *                section 2.2).  Always with `overlap`: a result travels while weights have their turn.
  *
  * With `overlap` an activation travels during the backward that follows its forward, and a gradient
  * during the forward that follows its backward.  It is waited for just before it is read; what was
@@ -107,7 +127,8 @@ int tr_sched_slots(const struct tr_sched *s, int chunk);
 
 /*
  * The same for all chunks at once, slots[chunks], and for pools: chunk c takes from pool kind[c], which is
- * at most c, and pool[kind] is how many micro-batches of all its chunks are alive at once.  Both are
+ * at most c, and pool[kind] is how many micro-batches of all its chunks are alive at once, where the
+ * backward pass is split to the end of TR_WGT, which come in the order of micro-batches.  Both are
  * raised to what this list takes, so that they may be asked of several.
  */
 void tr_sched_room(const struct tr_sched *s, const int *kind, int *slots, int *pool);
@@ -142,7 +163,7 @@ struct tr_sched_cost {
  * storage).
  *
  *   - Every chunk of every micro-batch is computed once in each direction (eval: forward), after
- *     what it needs has come.
+ *     what it needs has come; and where the backward pass is split, once for the weights, after that.
  *   - There is no deadlock.
  *   - The messages from one rank to another are sent and received in the same order, with the legs
  *     of a transfer in the order of their bits.  With two ranks both directions go to the same
@@ -160,9 +181,11 @@ const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
 
 /*
  * How long the lists take if forward and backward of chunk c of rank r take forward[r * K + c] and
- * backward[r * K + c] seconds, and transfers none.  The lists must pass tr_sched_check().
+ * backward[r * K + c] seconds, TR_WGT weights[r * K + c], and transfers none.  Where nothing is split
+ * `weights` may be NULL.  The lists must pass tr_sched_check().
  */
-double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward);
+double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward,
+                        const double *weights);
 
 /* "rank 3: {rf0} F0 B0 {rf1 sb0} F1 B1 {sb1}" and a newline; with chunks > 1 every number is
    micro-batch.chunk; "+{sf0.0 rf1.0}" starts, "-{rf1.0}" waits; "fetch3" is about part 3, "module0" about module 0.  What the golden tests compare. */

@@ -5,6 +5,7 @@
 
 #include "dp/dp.h"
 #include "optim/states.h"
+#include "pipeline/sched.h"
 
 double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m)
 {
@@ -187,6 +188,11 @@ static double messages_forward(const struct tr_cost *x, enum tr_work_part part)
     return sum;
 }
 
+static bool splits(const struct tr_cost *x)
+{
+    return tr_sched_splits((enum tr_sched_kind)x->s->layout.schedule);
+}
+
 /* What backward waits for tensor ranks: a message that goes on beside the products which give the gradients of
    weights, or those of inputs, which take as long, is waited for as far as it takes longer. */
 static double messages_backward(const struct tr_cost *x, enum tr_work_part part)
@@ -196,7 +202,7 @@ static double messages_backward(const struct tr_cost *x, enum tr_work_part part)
 
     for (int i = 0; i < w->collectives; i++) {
         const struct tr_work_collective *m = &w->collective[i];
-        const bool beside = m->beside && x->s->layout.overlap_tensor;
+        const bool beside = m->beside && x->s->layout.overlap_tensor && !splits(x);
 
         if (m->backward)
             sum += beyond(message(x, m), beside ? branch_products(x, part, m->branch) : 0.0);
@@ -267,6 +273,7 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
         .backward = again * repeated + (n - again) * kept,
         .tensor_forward = n * sums,
         .tensor_backward = n * wait + again * sums,
+        .weights = splits(x) ? n * products(x, TR_WORK_LAYER) : 0.0,
     };
 
     const double away = fmin((double)s->activations.offload_layers, n);
@@ -274,6 +281,7 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
 
     c.forward += away > 0.0 ? away * offloaded(x, forward + sums) : 0.0;
     c.backward += away > 0.0 ? away * offloaded(x, kept + wait) : 0.0;
+    c.backward -= c.weights;
     c.tensor_link = messages_of_chunk(x, stage, chunk, &bytes);
     if (stage == 0 && chunk == 0)
         add_end(x, TR_WORK_EMBED, &c);

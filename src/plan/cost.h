@@ -41,7 +41,10 @@ double tr_cost_peak(const struct tr_precision *p, const struct tr_machine *m);
 
 /* One micro-batch through one chunk. */
 struct tr_cost_chunk {
-    double forward, backward;               /* computing */
+    double forward, backward; /* computing */
+    double
+        weights; /* of backward, the products that give gradients of weights, where the schedule has them
+                       apart, and then they are not in `backward`; else 0 */
     double tensor_forward, tensor_backward; /* waiting for tensor ranks */
     double tensor_link;                     /* messages of tensor ranks, whatever hides them */
 };

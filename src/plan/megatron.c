@@ -93,13 +93,15 @@ static double kept(const struct part *x, bool with_scores)
 }
 
 /* The chunks of micro-batches that are alive at the first backward of the stage (SC21, section
-   2.2). */
+   2.2), or where that is split at the first gradients of weights. */
 static double alive(const struct part *x)
 {
     const struct tr_shape *s = x->s;
     const int behind = s->layout.p - 1 - x->g->stage;
     const double all = (double)s->layout.k * s->batches.micros;
+    const bool split = tr_sched_splits((enum tr_sched_kind)s->layout.schedule);
     const double warm = s->layout.schedule == TR_SCHED_GPIPE ? all
+                        : split                              ? (double)s->layout.p
                         : s->layout.k > 1
                             ? 2.0 * behind + (s->layout.k - 1.0) * s->layout.group + 1.0
                             : behind + 1.0;

@@ -11,11 +11,11 @@
 /* What the schedule runs with: seconds of each chunk of each stage, [p * k]. */
 struct pipe {
     const struct tr_shape *s;
-    double *forward, *backward;
+    double *forward, *backward, *weights;
     double longest, tensor; /* of all chunks of the slowest stage, one micro-batch; and of that,
                                communication between tensor ranks */
     double tensor_link;     /* and all of that communication, whatever hides it */
-    double last_backward;   /* of its chunks, one micro-batch */
+    double last_backward, last_weights; /* of its chunks, one micro-batch */
 };
 
 static double *need(int count)
@@ -33,9 +33,10 @@ static void pipe_open(struct pipe *v, const struct tr_cost *x)
 
     *v = (struct pipe){.s = s,
                        .forward = need(s->layout.p * s->layout.k),
-                       .backward = need(s->layout.p * s->layout.k)};
+                       .backward = need(s->layout.p * s->layout.k),
+                       .weights = need(s->layout.p * s->layout.k)};
     for (int stage = 0; stage < s->layout.p; stage++) {
-        double all = 0.0, tensor = 0.0, backward = 0.0, link = 0.0;
+        double all = 0.0, tensor = 0.0, backward = 0.0, weights = 0.0, link = 0.0;
 
         for (int chunk = 0; chunk < s->layout.k; chunk++) {
             const struct tr_cost_chunk c = tr_cost_chunk(x, stage, chunk);
@@ -43,9 +44,11 @@ static void pipe_open(struct pipe *v, const struct tr_cost *x)
 
             v->forward[at] = c.forward + c.tensor_forward;
             v->backward[at] = c.backward + c.tensor_backward;
-            all += v->forward[at] + v->backward[at];
+            v->weights[at] = c.weights;
+            all += v->forward[at] + v->backward[at] + v->weights[at];
             tensor += c.tensor_forward + c.tensor_backward;
             backward += v->backward[at];
+            weights += v->weights[at];
             link += c.tensor_link;
         }
         if (all <= v->longest)
@@ -54,6 +57,7 @@ static void pipe_open(struct pipe *v, const struct tr_cost *x)
         v->tensor = tensor;
         v->tensor_link = link;
         v->last_backward = backward;
+        v->last_weights = weights;
     }
 }
 
@@ -61,6 +65,7 @@ static void pipe_close(struct pipe *v)
 {
     free(v->forward);
     free(v->backward);
+    free(v->weights);
 }
 
 /* Each message makes the chunk that sends it longer. */
@@ -112,7 +117,7 @@ static double execute_short(const struct pipe *v, int micros)
         if (tr_sched_build(&list[rank]) != TR_OK)
             tr_die(TR_ERESOURCE, "%s", tr_last_error());
     }
-    seconds = tr_sched_seconds(list, v->forward, v->backward);
+    seconds = tr_sched_seconds(list, v->forward, v->backward, v->weights);
     for (int rank = 0; rank < s->layout.p; rank++)
         tr_sched_release(&list[rank]);
     free(list);
@@ -132,9 +137,11 @@ static double execute(const struct pipe *v)
                          (seconds - execute_short(v, micros - group));
 }
 
+/* zb-h1 waits T_W less in each direction: (P - 1) (T_F + T_B - T_W) (Qi et al., ICLR 2024, table 2). */
 static double closed_form(const struct pipe *v)
 {
-    return (v->s->batches.micros + (v->s->layout.p - 1.0) / v->s->layout.k) * v->longest;
+    return (v->s->batches.micros + (v->s->layout.p - 1.0) / v->s->layout.k) * v->longest -
+           2.0 * (v->s->layout.p - 1.0) * v->last_weights;
 }
 
 double tr_plan_last_bucket(const struct tr_config *c, double seconds, double params)
@@ -152,16 +159,17 @@ double tr_plan_exposed(const struct tr_config *c, double seconds, double overlap
 }
 
 /*
- * Gradients travel while the backward passes of the last micro-batch run, weights while its first
- * forward passes do.  Interleaved, a chunk is done with all its micro-batches a group of them before
+ * Gradients travel while the backward passes of the last micro-batch run, or those for its weights where they are
+ * apart, and weights while its first forward passes do.  Interleaved, a chunk is done with all its micro-batches a group of them before
  * the next chunk is.
  */
 static double reduce_of(const struct tr_config *c, const struct tr_cost *x, const struct pipe *v,
                         double params, struct tr_plan_wire wire[TR_PLAN_TRAFFICS])
 {
     const int ahead = x->s->layout.k > 1 ? x->s->layout.group : 1;
-    const double backward = ahead * v->last_backward;
-    const double forward = ahead * (v->longest - v->last_backward);
+    const bool split = tr_sched_splits((enum tr_sched_kind)x->s->layout.schedule);
+    const double backward = ahead * (split ? v->last_weights : v->last_backward);
+    const double forward = ahead * (v->longest - v->last_backward - v->last_weights);
     double behind, ahead_of;
     double there = tr_cost_reduce(x, params, &behind);
     double back = tr_cost_gather(x, params, &ahead_of);

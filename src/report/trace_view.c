@@ -13,13 +13,18 @@
 #include "util/text.h"
 
 /* What a span is, by the track that it is on (train/trace's tracks), with its colour. */
-enum kind { FORWARD, BACKWARD, MESSAGE, WAIT, GRADIENTS, OPTIMIZER, KINDS };
+enum kind { FORWARD, BACKWARD, MESSAGE, WAIT, GRADIENTS, OPTIMIZER, WEIGHTS, KINDS };
 static const struct {
     const char *name, *colour;
+    bool some; /* only some traces have it, and only their legends */
 } kinds[KINDS] = {
-    [FORWARD] = {"forward", "#4e79a7"},     [BACKWARD] = {"backward", "#59a14f"},
-    [MESSAGE] = {"message", "#f28e2b"},     [WAIT] = {"waiting", "#d4d4d4"},
-    [GRADIENTS] = {"gradients", "#b07aa1"}, [OPTIMIZER] = {"optimizer", "#e15759"},
+    [FORWARD] = {"forward", "#4e79a7"},
+    [BACKWARD] = {"backward", "#59a14f"},
+    [MESSAGE] = {"message", "#f28e2b"},
+    [WAIT] = {"waiting", "#d4d4d4"},
+    [GRADIENTS] = {"gradients", "#b07aa1"},
+    [OPTIMIZER] = {"optimizer", "#e15759"},
+    [WEIGHTS] = {"gradients of weights", "#76b7b2", true},
 };
 
 struct span {
@@ -96,7 +101,7 @@ static enum kind kind_of(const char *name, int64_t track)
     case 2:
         return numbered ? FORWARD : KINDS;
     case 5:
-        return numbered ? BACKWARD : KINDS;
+        return !numbered ? KINDS : name[0] == 'W' ? WEIGHTS : BACKWARD;
     case 1:
     case 3:
     case 4:
@@ -313,17 +318,28 @@ static void draw_axis(const struct tr_trace_view *t, const struct window *w, FIL
             bottom + 28);
 }
 
+static bool has(const struct tr_trace_view *t, enum kind kind)
+{
+    for (size_t i = 0; i < t->spans; i++)
+        if (t->span[i].kind == kind)
+            return true;
+    return false;
+}
+
 static void draw_legend(const struct tr_trace_view *t, int64_t iteration, FILE *f)
 {
     fprintf(f,
             "<text x=\"4\" y=\"18\" font-size=\"14\">Iteration %" PRId64 " on %" PRId64
             " rank%s</text>\n",
             iteration, t->ranks, tr_plural(t->ranks));
-    for (int k = 0; k < KINDS; k++)
+    for (int k = 0; k < KINDS; k++) {
+        if (kinds[k].some && !has(t, (enum kind)k))
+            continue;
         fprintf(f,
                 "<rect x=\"%d\" y=\"26\" width=\"12\" height=\"12\" fill=\"%s\"/>\n"
                 "<text x=\"%d\" y=\"36\">%s</text>\n",
                 LEFT + 110 * k, kinds[k].colour, LEFT + 110 * k + 17, kinds[k].name);
+    }
 }
 
 enum tr_status tr_trace_view_svg(const struct tr_trace_view *t, int64_t iteration, FILE *f)

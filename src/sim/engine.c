@@ -91,7 +91,7 @@ static void spend(struct engine *e, int unit, enum tr_sim_cause cause, double be
     r->span[r->spans++] = (struct tr_sim_span){.unit = unit,
                                                .chunk = pass ? pass->chunk : 0,
                                                .micro = pass ? pass->micro : -1,
-                                               .backward = pass && pass->backward,
+                                               .pass = pass ? pass->pass : TR_FWD,
                                                .cause = cause,
                                                .begin = begin,
                                                .end = end};

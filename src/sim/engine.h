@@ -15,7 +15,7 @@
 /* A stretch of a rank that was watched, seconds. */
 struct tr_sim_span {
     int unit, chunk, micro; /* micro -1: no pass */
-    bool backward;
+    enum tr_instr_kind pass;
     enum tr_sim_cause cause;
     double begin, end;
 };

@@ -23,7 +23,8 @@ static const double MOST_LISTED = 1e7, MOST_PASSES = 3e8;
 static enum tr_status check_size(const struct tr_plan *p, const struct tr_sim_ask *a)
 {
     const struct tr_layout *l = &p->shape.layout;
-    const double listed = 2.0 * l->p * l->k * p->shape.batches.micros;
+    const int each = tr_sched_splits((enum tr_sched_kind)l->schedule) ? 3 : 2;
+    const double listed = (double)each * l->p * l->k * p->shape.batches.micros;
     const bool all = a->every_rank || a->jitter > 0.0;
     const double passes = all ? listed * l->d * (a->jitter > 0.0 ? a->draws : 1) * l->w : listed;
 

@@ -60,12 +60,16 @@ static void add_pass(struct tr_sim_program *p, const struct tr_instr *in,
                      const struct tr_cost_chunk *chunk)
 {
     struct tr_sim_step *x = append(p, TR_SIM_PASS, 0);
+    const struct tr_cost_chunk *c;
 
-    x->backward = in->kind == TR_BWD;
+    x->pass = in->kind;
     x->chunk = in->at[0].chunk;
     x->micro = in->at[0].micro;
-    x->seconds = x->backward ? chunk[x->chunk].backward : chunk[x->chunk].forward;
-    x->tensor = x->backward ? chunk[x->chunk].tensor_backward : chunk[x->chunk].tensor_forward;
+    c = &chunk[x->chunk];
+    x->seconds = in->kind == TR_FWD ? c->forward : in->kind == TR_BWD ? c->backward : c->weights;
+    x->tensor = in->kind == TR_FWD   ? c->tensor_forward
+                : in->kind == TR_BWD ? c->tensor_backward
+                                     : 0.0;
     p->passes++;
 }
 
@@ -130,6 +134,7 @@ static void add_program(const struct maker *k, int stage)
     struct tr_cost_chunk *chunk = tr_room(k->layout->k, sizeof *chunk);
     struct tr_sched list = list_of(k, stage);
     const double beside = passes_beside(k, (double)k->plan->stage[stage].params);
+    const enum tr_instr_kind last = list.split ? TR_WGT : TR_BWD;
     int left = k->layout->k * k->plan->shape.batches.micros;
     bool posted = false;
 
@@ -138,11 +143,11 @@ static void add_program(const struct maker *k, int stage)
     for (int i = 0; i < list.n; i++) {
         const struct tr_instr *in = &list.list[i];
 
-        if (in->kind == TR_BWD && !posted && left-- <= beside) {
+        if (in->kind == last && !posted && left-- <= beside) {
             append(p, TR_SIM_POST, TR_SIM_REPLICAS);
             posted = true;
         }
-        if (in->kind == TR_FWD || in->kind == TR_BWD)
+        if (tr_instr_computes(in))
             add_pass(p, in, chunk);
         else
             add_legs(p, in);

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
 #include "sim/net.h"
@@ -31,7 +32,7 @@ struct tr_sim_step {
     enum tr_sim_step_kind kind;
     int slot;                /* of post and await */
     int chunk, micro;        /* of a pass */
-    bool backward;           /* of a pass */
+    enum tr_instr_kind pass; /* TR_FWD, TR_BWD, TR_WGT */
     enum tr_sim_cause cause; /* of a delay */
     double seconds;          /* of a delay; of a pass what is computed */
     double tensor;           /* of a pass: sums over tensor ranks */

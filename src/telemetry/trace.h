@@ -22,6 +22,7 @@ enum tr_span_what {
     TR_SPAN_OTHER,
     TR_SPAN_FWD, /* one chunk on one micro-batch: at[0] */
     TR_SPAN_BWD,
+    TR_SPAN_WGT,
     TR_SPAN_XFER,  /* legs began and ended; at[i] is what leg i carried */
     TR_SPAN_START, /* legs began, */
     TR_SPAN_WAIT   /*   and were waited for: pipeline/sched.h */

@@ -152,6 +152,7 @@ static void open_model(struct tr_run *r)
                       .positions = c->reset_position_ids,
                       .attention = c->reset_attention_mask},
         .forward_only = r->only != NULL,
+        .split = r->train_list.split,
         .picks = r->only && r->only->picks,
         .stream = r->shape.precision.stream_fp32 ? TR_F32 : tr_run_dtype(&r->shape.precision),
     };

@@ -59,6 +59,13 @@ static void backward(void *ctx, struct tr_slot at)
     tr_chunk_backward(r->chunk[at.chunk], at.micro, factor, tr_exec_whole(&r->stage));
 }
 
+static void weights(void *ctx, struct tr_slot at)
+{
+    struct tr_run *r = ctx;
+
+    tr_chunk_weights(r->chunk[at.chunk], at.micro, tr_exec_whole(&r->stage));
+}
+
 static void enter(void *ctx, int module)
 {
     struct tr_run *r = ctx;
@@ -167,6 +174,7 @@ void tr_step_connect(struct tr_run *r)
         .ctx = r,
         .forward = forward,
         .backward = backward,
+        .weights = weights,
         .message = message,
         .arrived = arrived,
         .pack = r->links ? pass : NULL,

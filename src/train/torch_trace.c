@@ -37,7 +37,7 @@ static void put_event(FILE *f, int64_t number, const struct tr_span *s, double w
             ", \"Record function id\": 0, \"Ev Idx\": %" PRId64,
             number > 0 ? ",\n" : "", tr_timer_name((enum tr_timer)s->timer), pid, pid,
             1e6 * (s->begin + wall), 1e6 * (s->end - s->begin), number + 1, number);
-    if (s->about.what == TR_SPAN_FWD || s->about.what == TR_SPAN_BWD)
+    if (s->about.what >= TR_SPAN_FWD && s->about.what <= TR_SPAN_WGT)
         fprintf(f, ", \"micro-batch\": %d, \"chunk\": %d", (int)s->about.micro[0],
                 (int)s->about.chunk[0]);
     fputs("}}", f);

@@ -55,7 +55,7 @@ static bool is_compute(const struct tr_span *s)
 
 bool tr_trace_is_compute(const struct tr_span *s)
 {
-    return is_compute(s) && (s->about.what == TR_SPAN_FWD || s->about.what == TR_SPAN_BWD);
+    return is_compute(s) && s->about.what >= TR_SPAN_FWD && s->about.what <= TR_SPAN_WGT;
 }
 
 static void put_stamp(FILE *f, double seconds)
@@ -160,13 +160,13 @@ static void put_leg(FILE *f, struct tr_trace_head *h, int rank, const struct tr_
    the names of their timers. */
 static void put_other(FILE *f, struct tr_trace_head *h, int rank, const struct tr_span *s)
 {
-    const bool slot = s->about.what == TR_SPAN_FWD || s->about.what == TR_SPAN_BWD;
+    static const char letters[] = {[TR_SPAN_FWD] = 'F', [TR_SPAN_BWD] = 'B', [TR_SPAN_WGT] = 'W'};
+    const bool slot = s->about.what >= TR_SPAN_FWD && s->about.what <= TR_SPAN_WGT;
     enum tr_track t = tr_track_of_timer(s);
     char name[64];
 
     if (slot && is_compute(s))
-        snprintf(name, sizeof name, "%c%d", t == TR_TRACK_FORWARD_COMPUTE ? 'F' : 'B',
-                 (int)s->about.micro[0]);
+        snprintf(name, sizeof name, "%c%d", letters[s->about.what], (int)s->about.micro[0]);
     else
         snprintf(name, sizeof name, "%s", tr_timer_name((enum tr_timer)s->timer));
     put_event(f, &h->events, name, rank, s, h->origin);

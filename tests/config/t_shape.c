@@ -150,6 +150,8 @@ static void chunks(void **state)
     assert_int_equal(s.layout.schedule, TR_PIPE_1F1B);
     assert_ok(shape("--pipeline-schedule gpipe", 16, &s));
     assert_int_equal(s.layout.schedule, TR_PIPE_GPIPE);
+    assert_ok(shape("--pipeline-schedule zb-h1", 16, &s));
+    assert_int_equal(s.layout.schedule, TR_PIPE_ZB_H1);
     assert_int_equal(tr_layout_first_layer(&s.layout, 3, 0), 27);
 }
 
@@ -200,6 +202,23 @@ static void bad_chunks(void **state)
     assert_fails(
         TR_ECONFIG, "gpipe has one model chunk",
         shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-schedule gpipe", 16, &s));
+    assert_fails(
+        TR_ECONFIG, "zb-h1 has one model chunk",
+        shape("--num-virtual-stages-per-pipeline-rank 3 --pipeline-schedule zb-h1", 16, &s));
+    assert_fails(TR_ECONFIG, "recomputation keeps no activations",
+                 shape("--pipeline-schedule zb-h1 --checkpoint-activations", 16, &s));
+    assert_fails(
+        TR_ECONFIG, "--cpu-offloading keeps activations",
+        shape("--pipeline-schedule zb-h1 --cpu-offloading --cpu-offloading-num-layers 1", 16, &s));
+    for (int stage = 2; stage <= 3; stage++) {
+        char options[64];
+
+        snprintf(options, sizeof options, "--pipeline-schedule zb-h1 --zero-stage %d", stage);
+        assert_fails(TR_ECONFIG, "weights or gradients of some layers at a time",
+                     shape(options, 32, &s));
+    }
+    assert_fails(TR_ECONFIG, "this model family has others",
+                 shape("--pipeline-schedule zb-h1 --model-family gpt-neox", 16, &s));
     assert_fails(TR_ECONFIG, "--num-virtual-stages-per-pipeline-rank 2",
                  shape("--pipeline-schedule interleaved", 16, &s));
 }

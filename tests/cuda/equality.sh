@@ -26,6 +26,7 @@ mixed-tp     fp32 1e-5 4 --tensor-model-parallel-size 2 --pipeline-model-paralle
 mixed-td     fp32 1e-5 4 --tensor-model-parallel-size 2
 mixed-pd     fp32 1e-5 4 --pipeline-model-parallel-size 2
 interleaved  fp32 1e-5 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+zero-bubble  fp32 1e-5 4 --pipeline-model-parallel-size 4 --pipeline-schedule zb-h1
 overlapped   fp32 1e-5 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 --overlap-p2p-communication
 sharded      fp32 1e-5 4 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000 --tensor-model-parallel-size 2
 server       fp16 5e-3 4 --dp-mode central_ps --ddp-bucket-size 5000 --pipeline-model-parallel-size 2

@@ -22,6 +22,7 @@ sharded      2 20 --global-batch-size 6 --use-distributed-optimizer --overlap-pa
 long
 scaled       1 30 --global-batch-size 4 --fp16 --initial-loss-scale 1024 --loss-scale-window 1
 documents    1 30 --global-batch-size 4 --reset-attention-mask --reset-position-ids --eod-mask-loss
+zero-bubble  2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --pipeline-schedule zb-h1
 interleaved  2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
 groups       1 30 --global-batch-size 4 --model-family qwen3 --num-query-groups 2 --kv-channels 12 --reset-attention-mask
 after        1 30 --global-batch-size 4 --model-family opt-350m --word-embed-proj-dim 16 --checkpoint-activations

@@ -13,7 +13,7 @@ deep-8       bf16 1e-2 8 --tensor-model-parallel-size 2 --pipeline-model-paralle
 export MORE_LAYOUTS
 # With a GPU all rows of the table are run; here, what only puts together what others have, with --all.
 [ -n "${TR_TEST_ALL:-}" ] ||
-    WITHOUT="tensor pipeline replicas sequence bf16 fp16 tensor-4 pipeline-4 replicas-4 mixed-tp mixed-td mixed-pd overlapped gptj gpt-neox llama3 deep-8"
+    WITHOUT="tensor pipeline replicas sequence bf16 fp16 tensor-4 pipeline-4 replicas-4 mixed-tp mixed-td mixed-pd overlapped zero-bubble gptj gpt-neox llama3 deep-8"
 export WITHOUT
 # Whatever NCCL takes of a GPU it takes before the program reserves the rest.
 FAKE_NCCL_MEMORY=before

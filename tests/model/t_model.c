@@ -331,7 +331,7 @@ static void assert_visits(struct seen *seen, const struct fixture *f, bool backw
 {
     const struct tr_visits_of of = {f->model.activations, GOLDEN_L, true, true};
     struct tr_visit v[2 * GOLDEN_L + 2];
-    const int n = tr_visits(&of, backward, v);
+    const int n = tr_visits(&of, backward ? TR_VISITS_BACKWARD : TR_VISITS_FORWARD, v);
 
     assert_int_equal(seen->n, n);
     for (int i = 0; i < n; i++)

@@ -19,3 +19,6 @@ TESTS += tests/pipeline/t_residency
 
 check_PROGRAMS += tests/pipeline/t_moves
 TESTS += tests/pipeline/t_moves
+
+check_PROGRAMS += tests/pipeline/t_zero_bubble
+TESTS += tests/pipeline/t_zero_bubble

@@ -30,7 +30,7 @@ static void insert(struct tr_sched *s, int i, struct tr_instr in)
 
 static bool computes(const struct tr_instr *in)
 {
-    return in->kind == TR_FWD || in->kind == TR_BWD;
+    return tr_instr_computes(in);
 }
 
 /* One of the legs of a transfer, or at[0] of a computation. */
@@ -116,7 +116,7 @@ static void damaged(void **state)
 
     (void)state;
     for (int i = 0; i < 20000; i++) {
-        enum tr_sched_kind kind = (enum tr_sched_kind)throw_dice(&d, 4);
+        enum tr_sched_kind kind = (enum tr_sched_kind)throw_dice(&d, TR_SCHED_EVAL + 1);
         int p = 1 + throw_dice(&d, 6), k = 1, how = throw_dice(&d, DAMAGES);
         int m = 1 + throw_dice(&d, 8), group = 0, overlap = throw_dice(&d, 2);
         struct tr_sched all[MAX_P], *hit;

@@ -124,6 +124,8 @@ static const struct kind kinds[] = {
     {{TR_SCHED_INTERLEAVED, 2, 2, 4, 0, false}, TR_RECOMPUTE_NONE, 0},
     {{TR_SCHED_INTERLEAVED, 4, 2, 8, 0, true}, TR_RECOMPUTE_UNIFORM, 2},
     {{TR_SCHED_EVAL, 2, 2, 4, 0, false}, TR_RECOMPUTE_NONE, 0},
+    {{TR_SCHED_ZB_H1, 1, 1, 3, 0, false}, TR_RECOMPUTE_NONE, 0},
+    {{TR_SCHED_ZB_H1, 4, 1, 6, 0, false}, TR_RECOMPUTE_NONE, 0},
 };
 
 /* The ways of modes: all-reduce, sharded with gathers under way, sharded gradients, sharded weights with more or
@@ -162,6 +164,11 @@ static void with_each(void (*work)(struct stage *s))
                                   .activations = {.recompute = kinds[i].recompute,
                                                   .recompute_layers = kinds[i].group}};
 
+                /* Where the backward pass is split all weights and gradients are always there. */
+                if (tr_sched_splits(kinds[i].want.kind) && ways[k].weights + ways[k].grads > 0)
+                    continue;
+                if (tr_sched_splits(kinds[i].want.kind) && ways[k].size > 0)
+                    continue;
                 open_stage(&s, kinds[i].want, LAYERS, ways[k].weights, ways[k].grads, rank,
                            ways[k].size);
                 assert_ok(tr_residency_add(&s.how, &s.list));
@@ -271,6 +278,35 @@ static void of_another_window(void **state)
 }
 
 /* Chunks that are a layer each are fetched as layers are, with as many slots as these have windows. */
+/* Gradients of a layer are reduced behind the last TR_WGT, and no sooner. */
+static void after_weights(void **state)
+{
+    struct stage s = {.how = {.reduce = TR_REDUCE_LAST, .in_order = true}};
+    struct tr_instr early;
+    const char *fault;
+    int weights = 0, i, to;
+
+    (void)state;
+    open_stage(&s, (struct want){TR_SCHED_ZB_H1, 2, 1, 3, 0, false}, 4, 0, 0, 1, 0);
+    assert_ok(tr_residency_add(&s.how, &s.list));
+    assert_null(tr_residency_check(&s.how, &s.list));
+    for (i = s.list.n - 1; s.list.list[i].kind != TR_REDUCE;)
+        i--;
+    for (int k = 0; k < i; k++)
+        weights += s.list.list[k].kind == TR_WGT;
+    assert_int_equal(weights, 3);
+    for (to = i; s.list.list[to].kind != TR_BWD;)
+        to--;
+    assert_int_equal(s.list.list[to].at[0].micro, 2);
+    early = s.list.list[i];
+    memmove(&s.list.list[to + 2], &s.list.list[to + 1], (size_t)(i - to - 1) * sizeof *s.list.list);
+    s.list.list[to + 1] = early;
+    fault = tr_residency_check(&s.how, &s.list);
+    assert_non_null(fault);
+    assert_non_null(strstr(fault, "its gradients are not complete"));
+    close_stage(&s);
+}
+
 static void chunk_traffic(void **state)
 {
     enum { L = 8, M = 4 };
@@ -343,6 +379,7 @@ int main(void)
         cmocka_unit_test(left_out),          cmocka_unit_test(of_another_part),
         cmocka_unit_test(traffic),           cmocka_unit_test(ahead_of_use),
         cmocka_unit_test(of_another_window), cmocka_unit_test(chunk_traffic),
+        cmocka_unit_test(after_weights),
     };
     return run_tap(tests);
 }

@@ -179,7 +179,7 @@ static void lengths(void **state)
                         backward[i] = 2.5;
                     }
                     build_all(all, (struct want){kind, p, k, m, 0, overlap});
-                    seconds = tr_sched_seconds(all, forward, backward);
+                    seconds = tr_sched_seconds(all, forward, backward, NULL);
                     assert_true(fabs(seconds - (m * k + p - 1) * 3.5) < 1e-9);
                     release_all(all);
                 }
@@ -194,10 +194,10 @@ static void unequal(void **state)
 
     (void)state;
     build_all(all, (struct want){TR_SCHED_1F1B, 2, 1, 1, 0, false});
-    assert_true(fabs(tr_sched_seconds(all, forward, backward) - 11.0) < 1e-12);
+    assert_true(fabs(tr_sched_seconds(all, forward, backward, NULL) - 11.0) < 1e-12);
     release_all(all);
     build_all(all, (struct want){TR_SCHED_1F1B, 2, 1, 2, 0, false});
-    assert_true(fabs(tr_sched_seconds(all, forward, backward) - 17.0) < 1e-12);
+    assert_true(fabs(tr_sched_seconds(all, forward, backward, NULL) - 17.0) < 1e-12);
     release_all(all);
 }
 

@@ -65,7 +65,7 @@ static double seconds(const struct tr_sched *list)
         forward[i] = 1.0 + 0.25 * (i / list->chunks == 1) + 0.125 * (i % 3);
         backward[i] = 2.0 + 0.5 * (i / list->chunks == 1);
     }
-    return tr_sched_seconds(list, forward, backward);
+    return tr_sched_seconds(list, forward, backward, NULL);
 }
 
 static void rooms(void **state)

@@ -4,7 +4,7 @@
 # `trireme report --timeline`: a trace by hand, whose picture is known, and one of a run.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 23
+plan 25
 
 # Two ranks, two iterations of 100 ms; rank 1 waits 20 ms for its first message, which then takes 5.
 cat >"$work/trace" <<'TRACE'
@@ -20,7 +20,8 @@ cat >"$work/trace" <<'TRACE'
 {"name": "recv", "ph": "X", "pid": 1, "tid": 1, "ts": 1000, "dur": 25000, "args": {"micro-batch": 0, "wait": 20000}},
 {"name": "F0", "ph": "X", "pid": 1, "tid": 2, "ts": 26000, "dur": 10000, "args": {"micro-batch": 0}},
 {"name": "forward-backward", "ph": "X", "pid": 0, "tid": 0, "ts": 101000, "dur": 50000, "args": {}},
-{"name": "F0", "ph": "X", "pid": 0, "tid": 2, "ts": 101000, "dur": 50000, "args": {"micro-batch": 0}}
+{"name": "F0", "ph": "X", "pid": 0, "tid": 2, "ts": 101000, "dur": 50000, "args": {"micro-batch": 0}},
+{"name": "W0", "ph": "X", "pid": 1, "tid": 5, "ts": 141000, "dur": 10000, "args": {"micro-batch": 0}}
 ]}
 TRACE
 
@@ -40,6 +41,9 @@ check "what it is called is text" has 'rank 0 on &lt;a&amp;b&gt;'
 check "an axis" has '>100</text>'
 check "another iteration" draw "$work/trace" --timeline-iteration 8
 check "one pass of half the picture's ranks" rects '#4e79a7' 1
+check "gradients of weights, from 40 to 50 of 50 ms" has \
+    '<rect x="1060.00" y="82" width="200.00" height="13" fill="#76b7b2"/>'
+check "with a name in the legend" has '>gradients of weights</text>'
 
 fails "an iteration that is not there" 64 "has iterations 7 to 8, and not 9" draw "$work/trace" --timeline-iteration 9
 head -c 700 "$work/trace" >"$work/cut"

@@ -120,3 +120,8 @@ check_SCRIPTS += $(DDP_RUNS)
 CLEANFILES += $(DDP_RUNS)
 TESTS += $(DDP_RUNS)
 tests_train_t_ddp_SOURCES = tests/train/t_ddp.c $(GOLDEN_SOURCES)
+
+check_PROGRAMS += tests/train/t_split_backward
+check_SCRIPTS += tests/train/t_split_backward.4.mpi
+CLEANFILES += tests/train/t_split_backward.4.mpi
+TESTS += tests/train/t_split_backward.4.mpi
