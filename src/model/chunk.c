@@ -8,6 +8,7 @@
 #include "model/host_layers.h"
 #include "model/model_parts.h"
 #include "model/visits.h"
+#include "telemetry/timer.h"
 
 /* What the layers of one micro-batch need from its forward to its backward. */
 struct place {
@@ -503,7 +504,9 @@ static void restore_slice(struct tr_chunk *c, const struct place *x, int i)
     struct tr_comm *tp = c->m->tp.comm;
 
     c->m->q->on->copy(c->m->q, &part, &x->slice[i]);
+    tr_timers_own_pause();
     tp->via->allgather(tp, c->m->q, &x->block[i].x);
+    tr_timers_own_resume();
 }
 
 struct tr_tensor tr_chunk_output(struct tr_chunk *c, int micro)

@@ -300,6 +300,31 @@ void tr_present_starts(const struct tr_present *p, struct tr_table *t)
     }
 }
 
+void tr_present_slow(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"log", "Log"},          {"rank", "Rank"},           {"where", "Where"},
+        {"percent", "% slower"}, {"iteration", "Iteration"}, {"event", "Event"},
+    };
+
+    tr_table_init(t, "slow", "Slow ranks", columns, COUNT(columns));
+    for (int i = 0; i < p->runs->count; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+
+        for (int64_t n = 0; n < r->slows; n++) {
+            const struct tr_slow_line *s = &r->slow[n];
+
+            tr_table_text(t, "%s", r->name);
+            tr_table_real(t, (double)s->rank, 0);
+            tr_table_text(t, "%s", s->where);
+            tr_table_real(t, s->percent, 1);
+            tr_table_real(t, (double)s->iteration, 0);
+            tr_table_text(t, "%s", isnan(s->percent) ? "no longer slow" : "slow");
+        }
+    }
+    tr_table_note(t, "Own compute time against the median of the ranks with the same work.");
+}
+
 /* The timers of a part of the breakdown; for the pipeline bubble the expected time, and the timer
    that contains it. */
 static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr_part part)

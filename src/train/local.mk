@@ -2,7 +2,7 @@ libtrireme_a_SOURCES += \
 	src/train/check.c src/train/check.h src/train/compute.c src/train/compute.h \
 	src/train/dry_run.c src/train/dry_run.h src/train/dump.c src/train/dump.h \
 	src/train/evaluate.c src/train/evaluate.h \
-	src/train/scoring.c src/train/scoring.h src/train/metrics.c src/train/metrics.def src/train/metrics.h \
+	src/train/scoring.c src/train/scoring.h src/train/stragglers.c src/train/stragglers.h src/train/metrics.c src/train/metrics.def src/train/metrics.h \
 	src/train/memory.c src/train/memory.h \
 	src/train/numbers.c src/train/numbers.h \
 	src/train/profile.c src/train/profile.h src/train/recorder.c src/train/recorder.h \

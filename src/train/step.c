@@ -63,7 +63,9 @@ static void enter(void *ctx, int module)
 {
     struct tr_run *r = ctx;
 
+    tr_timers_own_pause();
     tr_exec_enter(&r->stage, module);
+    tr_timers_own_resume();
 }
 
 static void leave(void *ctx, int module)
@@ -71,7 +73,9 @@ static void leave(void *ctx, int module)
     struct tr_run *r = ctx;
 
     (void)module;
+    tr_timers_own_pause();
     tr_exec_leave(&r->stage);
+    tr_timers_own_resume();
 }
 
 static void move(void *ctx, const struct tr_instr *in)
@@ -147,8 +151,10 @@ static void after_layer(void *ctx)
 {
     struct tr_run *r = ctx;
 
+    tr_timers_own_pause();
     tr_exec_poll(&r->stage);
     tr_dp_poll(&r->dp);
+    tr_timers_own_resume();
 }
 
 static bool meanwhile(void *ctx)
@@ -183,8 +189,10 @@ static void reduce_loss(struct tr_run *r)
     struct tr_chunk *last = r->chunk[r->shape.layout.k - 1];
     struct tr_tensor sum = tr_chunk_loss(last);
 
+    tr_timers_own_pause();
     if (tr_chunk_has_loss(last))
         r->grid.dp.via->allreduce(&r->grid.dp, &r->queue, &sum, TR_SUM);
+    tr_timers_own_resume();
 }
 
 /* The mean over `micros` micro-batches of each replica. */

@@ -18,6 +18,7 @@
 #include "train/run.h"
 #include "train/run_time.h"
 #include "train/scoring.h"
+#include "train/stragglers.h"
 #include "train/start.h"
 #include "train/step.h"
 #include "train/tracker.h"
@@ -33,6 +34,7 @@ struct loop {
     struct tr_numbers numbers;
     struct tr_tracker tracker;
     struct tr_run_time run_time;
+    struct tr_stragglers slow;
     struct tr_progress progress;  /* of rank 0 */
     struct tr_run_folder *folder; /* borrowed */
     struct tr_stop *stop;         /* borrowed */
@@ -140,6 +142,18 @@ static bool not_finite(struct loop *l, const struct tr_step_result *step, bool l
     return line_due && tr_comm_max(l->r->world, !isfinite(l->tell.interval.loss_sum)) != 0;
 }
 
+/* The ranks that are slow by now, in the log and, at once, in the state. */
+static void name_slow(struct loop *l)
+{
+    const double began = tr_now();
+
+    if (!tr_stragglers_tell(&l->slow))
+        return;
+    tr_run_folder_slow(l->folder, l->slow.text);
+    tr_run_folder_note(l->folder, l->stop, l->r->iteration, true);
+    l->tell.since += tr_now() - began;
+}
+
 /* The iteration itself, its lines in the log, and the end of a run whose loss is not finite. */
 static enum tr_status step_and_tell(struct loop *l)
 {
@@ -168,7 +182,9 @@ static enum tr_status step_and_tell(struct loop *l)
     l->tell.since += tr_recorder_after(&l->record, passed, due);
     tr_numbers_timers(&l->numbers, &l->tell, due);
     tr_logging_traffic(&l->tell, lost);
+    tr_stragglers_after(&l->slow);
     tr_logging_print(&l->tell, lost);
+    name_slow(l);
     tr_numbers_add(&l->numbers, &l->tell, &step, skipped);
     if (lost)
         return TR_FAIL(TR_EINTERNAL,
@@ -361,7 +377,10 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, s
     s = tr_recorder_open(&l.record, r);
     if (s == TR_OK)
         s = tr_numbers_open(&l.numbers, r);
+    if (s == TR_OK)
+        s = tr_stragglers_open(&l.slow, r);
     if (s != TR_OK) {
+        tr_stragglers_close(&l.slow);
         tr_numbers_close(&l.numbers);
         tr_recorder_close(&l.record);
         return s;
@@ -377,6 +396,7 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, s
     tr_progress_close(&l.progress);
     tr_logging_close(&l.tell);
     tr_recorder_finish(&l.record);
+    tr_stragglers_close(&l.slow);
     tr_numbers_close(&l.numbers);
     tr_recorder_close(&l.record);
     return s == TR_OK ? look_at_output(&l) : s;

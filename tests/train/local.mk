@@ -70,6 +70,10 @@ EXTRA_DIST += tests/train/t_hung.sh
 TESTS += tests/train/t_startup.sh
 EXTRA_DIST += tests/train/t_startup.sh tests/train/startup.c
 
+# A slow rank is named.
+TESTS += tests/train/t_slow_rank.sh
+EXTRA_DIST += tests/train/t_slow_rank.sh tests/train/clock.c
+
 # What of a transfer is waiting.
 TESTS += tests/train/t_split.sh
 EXTRA_DIST += tests/train/t_split.sh
