@@ -614,6 +614,14 @@ static void run(struct pass *p, bool backward, void (*work)(void *pass))
     after_layer(c);
 }
 
+static void look(const struct pass *p, int layer, const struct tr_tensor *y)
+{
+    const struct tr_model *m = p->c->m;
+
+    if (m->look)
+        m->look(m->ctx, p->micro, layer, y);
+}
+
 /* What stands beside layer `i` of the chunk, behind which y is. */
 static void beside_layer(const struct pass *p, int i, const struct tr_tensor *y)
 {
@@ -638,6 +646,7 @@ static void forward_layers(const struct pass *p)
         c->m->cache = c->cache ? &c->cache[p->micro * c->layers + i] : NULL;
         tr_block_forward(c->m, &at->block[i], c->first_layer + i, &y, tr_i64(&p->x->sample));
         beside_layer(p, i, &y);
+        look(p, c->first_layer + i, &y);
         if (c->m->training && tr_host_layer_has(c->m->activations, i))
             tr_host_layer_send(c->m, i, &p->x->at->away[i]);
         if (!p->whole)
@@ -655,6 +664,7 @@ static void forward_pass(void *pass)
     if (c->embeds) {
         enter(p, 0);
         tr_embed_forward(c->m, &p->x->embed, &first, tr_i64(&p->x->sample));
+        look(p, -1, &first);
         leave(p, 0);
     }
     forward_layers(p);

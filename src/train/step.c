@@ -364,6 +364,15 @@ static void tell_overflow(const struct tr_run *r)
         (long long)r->iteration + 1);
 }
 
+/* Gradients that are not finite are usual where a lower loss scale may help, and wanted where they are not checked. */
+static bool is_unusual(const struct tr_run *r)
+{
+    const struct tr_scaler *s = &r->scaler;
+
+    return r->config->check_for_nan_in_loss_and_grad &&
+           (!r->config->fp16 || !s->dynamic || s->scale <= s->min_scale);
+}
+
 static void average(void *ctx, const struct tr_tensor *moments)
 {
     struct tr_run *r = ctx;
@@ -392,6 +401,10 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
         tr_timers_settle(); /* the norm has been waited for */
     if (done.skipped && tr_dp_overflows(&r->dp) && tr_dp_reduces(&r->dp))
         tell_overflow(r);
+    out->origin = (struct tr_origin){.kind = TR_ORIGIN_NONE};
+    out->unusual = done.skipped && is_unusual(r);
+    if (out->unusual)
+        tr_origin_gradients(r, &out->origin);
     if (done.skipped && !tr_dp_reduces(&r->dp))
         done.idle = done.all = true; /* replicas skip a step together */
     tr_optim_update(&r->optim, &r->queue, &how, &done);

@@ -10,6 +10,7 @@
 #include "train/evaluate.h"
 #include "job/run_folder.h"
 #include "train/numbers.h"
+#include "train/origin.h"
 #include "train/profile.h"
 #include "pipeline/links.h"
 #include "telemetry/progress.h"
@@ -34,6 +35,7 @@ struct loop {
     struct tr_numbers numbers;
     struct tr_tracker tracker;
     struct tr_run_time run_time;
+    bool origin_told; /* of a step in fp16 that was skipped */
     struct tr_stragglers slow;
     struct tr_progress progress;  /* of rank 0 */
     struct tr_run_folder *folder; /* borrowed */
@@ -142,6 +144,36 @@ static bool not_finite(struct loop *l, const struct tr_step_result *step, bool l
     return line_due && tr_comm_max(l->r->world, !isfinite(l->tell.interval.loss_sum)) != 0;
 }
 
+/* The loss or the norm is not finite, and where that began if it can be said. */
+static enum tr_status fail_lost(struct loop *l, const struct tr_step_result *step)
+{
+    char where[TR_ORIGIN_BYTES] = "";
+
+    if (l->r->optim.clip > 0.0)
+        tr_origin_find(l->r, &step->origin, where);
+    return TR_FAIL(TR_EINTERNAL,
+                   "the loss or its gradient is not finite at iteration %lld%s%s, so training on "
+                   "would only spread it: resume from the last checkpoint with a lower --lr or "
+                   "--clip-grad",
+                   (long long)l->r->iteration, where[0] ? ", first in " : "", where);
+}
+
+/* In fp16 such a step is skipped and the run goes on: said once. */
+static void warn_of_origin(struct loop *l, const struct tr_step_result *step)
+{
+    char where[TR_ORIGIN_BYTES];
+    const double began = tr_now();
+
+    l->origin_told = true;
+    tr_origin_find(l->r, &step->origin, where);
+    tr_log_rank0(TR_LOG_WARNING,
+                 "gradients of iteration %lld are not finite%s%s, and the loss scale falls no "
+                 "further, so steps may be skipped for ever: see if the log counts more of them, "
+                 "and then resume from a checkpoint before with a lower --lr",
+                 (long long)l->r->iteration, where[0] ? ", first in " : "", where);
+    l->tell.since += tr_now() - began;
+}
+
 /* The ranks that are slow by now, in the log and, at once, in the state. */
 static void name_slow(struct loop *l)
 {
@@ -187,11 +219,9 @@ static enum tr_status step_and_tell(struct loop *l)
     name_slow(l);
     tr_numbers_add(&l->numbers, &l->tell, &step, skipped);
     if (lost)
-        return TR_FAIL(TR_EINTERNAL,
-                       "the loss or its gradient is not finite at iteration %lld, so training on "
-                       "would only spread it: resume from the last checkpoint with a lower --lr or "
-                       "--clip-grad",
-                       (long long)r->iteration);
+        return fail_lost(l, &step);
+    if (step.unusual && !l->origin_told)
+        warn_of_origin(l, &step);
     tr_stop_took(l->stop, TR_PART_ITERATION, tr_now() - began);
     tr_run_time_add(&l->run_time, r, tr_now() - began);
     return TR_OK;

@@ -37,8 +37,8 @@ tests_train_t_masks_SOURCES = tests/train/t_masks.c $(GOLDEN_SOURCES)
 
 HALF_RUNS = \
 	tests/train/t_plan.1.mpi tests/train/t_plan.2.mpi \
-	tests/train/t_overflow.2.mpi
-check_PROGRAMS += tests/train/t_plan tests/train/t_overflow
+	tests/train/t_overflow.2.mpi tests/train/t_origin.8.mpi
+check_PROGRAMS += tests/train/t_plan tests/train/t_overflow tests/train/t_origin
 check_SCRIPTS += $(HALF_RUNS)
 CLEANFILES += $(HALF_RUNS)
 TESTS += $(HALF_RUNS)
