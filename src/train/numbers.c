@@ -130,6 +130,10 @@ static void put_iteration(struct tr_numbers *n, const struct tr_logging *tell,
         if (tell->params_norm >= 0.0)
             put_real(f, "params_norm", tell->params_norm);
         put_real(f, "elapsed_ms", 1000.0 * tell->line_seconds);
+        if (tell->joules > 0.0)
+            put_real(f, "joules", tell->joules);
+        if (tell->token_joules > 0.0)
+            put_real(f, "joules_per_token", tell->token_joules);
         put_timers(n);
         put_traffic(n, tell);
     }

@@ -9,6 +9,7 @@
 #include "train/dump.h"
 #include "train/evaluate.h"
 #include "job/run_folder.h"
+#include "train/joules.h"
 #include "train/numbers.h"
 #include "train/origin.h"
 #include "train/profile.h"
@@ -37,6 +38,7 @@ struct loop {
     struct tr_run_time run_time;
     bool origin_told; /* of a step in fp16 that was skipped */
     struct tr_stragglers slow;
+    struct tr_joules joules;
     struct tr_progress progress;  /* of rank 0 */
     struct tr_run_folder *folder; /* borrowed */
     struct tr_stop *stop;         /* borrowed */
@@ -62,6 +64,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
 
     if (iterations == 0)
         return;
+    tr_joules_leave(&l->joules);
     tr_scoring_begin(r, &e, &scoring);
     for (int64_t done = 0, n; done < iterations; done += n) {
         n = iterations - done < piece ? iterations - done : piece;
@@ -82,6 +85,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     tr_logging_validation(r, where, loss);
     if (scoring.scores.count)
         tr_logging_metrics(r, &scoring);
+    tr_joules_enter(&l->joules);
     l->tell.since += tr_now() - began;
     if (split == TR_SPLIT_VALID)
         tr_numbers_validation(&l->numbers, loss, &scoring);
@@ -105,6 +109,7 @@ static enum tr_status save(struct loop *l)
 
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
+    tr_joules_leave(&l->joules);
     TR_TRY(tr_run_folder_may_save(l->folder));
     TR_TRY(tr_links_compare(l->r->links, l->r->iteration));
     TR_TRY(tr_dp_compare(&l->r->dp));
@@ -121,6 +126,7 @@ static enum tr_status save(struct loop *l)
     tr_stop_took(l->stop, TR_PART_SAVE, tr_now() - began);
     tr_run_folder_saved(l->folder, l->saved_at, l->stop);
     tr_run_folder_note(l->folder, l->stop, l->r->iteration, true);
+    tr_joules_enter(&l->joules);
     l->tell.since += tr_now() - began;
     return TR_OK;
 }
@@ -215,6 +221,8 @@ static enum tr_status step_and_tell(struct loop *l)
     tr_numbers_timers(&l->numbers, &l->tell, due);
     tr_logging_traffic(&l->tell, lost);
     tr_stragglers_after(&l->slow);
+    if (due)
+        l->tell.joules = tr_joules_take(&l->joules);
     tr_logging_print(&l->tell, lost);
     name_slow(l);
     tr_numbers_add(&l->numbers, &l->tell, &step, skipped);
@@ -409,6 +417,8 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, s
         s = tr_numbers_open(&l.numbers, r);
     if (s == TR_OK)
         s = tr_stragglers_open(&l.slow, r);
+    if (s == TR_OK)
+        s = tr_joules_open(&l.joules, r);
     if (s != TR_OK) {
         tr_stragglers_close(&l.slow);
         tr_numbers_close(&l.numbers);

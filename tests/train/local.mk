@@ -70,6 +70,10 @@ EXTRA_DIST += tests/train/t_hung.sh
 TESTS += tests/train/t_startup.sh
 EXTRA_DIST += tests/train/t_startup.sh tests/train/startup.c
 
+# Energy in the log.
+TESTS += tests/train/t_energy_log.sh
+EXTRA_DIST += tests/train/t_energy_log.sh tests/train/powercap.c
+
 # A slow rank is named.
 TESTS += tests/train/t_slow_rank.sh
 EXTRA_DIST += tests/train/t_slow_rank.sh tests/train/clock.c

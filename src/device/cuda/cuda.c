@@ -249,6 +249,11 @@ static const char *cuda_which(const struct tr_device *d)
     return tr_cuda_of(d)->which;
 }
 
+static const char *cuda_uuid(const struct tr_device *d)
+{
+    return tr_cuda_of(d)->uuid;
+}
+
 static const char *cuda_kernels(const struct tr_device *d, enum tr_dtype type)
 {
     (void)type;
@@ -463,6 +468,7 @@ const struct tr_backend tr_cuda = {
     .threads = cuda_threads,
     .describe = cuda_describe,
     .which = cuda_which,
+    .uuid = cuda_uuid,
     .kernels = cuda_kernels,
     .news = cuda_news,
     .reserve = cuda_reserve,
