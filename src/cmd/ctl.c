@@ -172,6 +172,8 @@ static void print_state(const struct view *v)
     printf("%-14s%" PRId64 ", %s%s, ranks: %" PRId64 ", nodes: %" PRId64 " (%s)\n",
            "start:", s->start, s->job[0] ? "job " : "no Slurm job", s->job, s->ranks, s->nodes,
            s->hosts);
+    if (s->slow_ranks[0])
+        printf("%-14s%s\n", "slow ranks:", s->slow_ranks);
     print_time("started:", s->started);
     print_time("updated:", s->updated);
     print_time("job ends:", s->job_ends);

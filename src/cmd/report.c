@@ -20,6 +20,7 @@ enum show {
     SHOW_RUNS,
     SHOW_SUMMARY,
     SHOW_STARTS,
+    SHOW_SLOW,
     SHOW_BREAKDOWN,
     SHOW_SCALING,
     SHOW_COMPARISON,
@@ -43,8 +44,8 @@ struct options {
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
     CHOICE(ROWS_GROUP, show, "show", "show", "auto",
-           "which table; auto shows runs, summary, starts if there are several, breakdown if "
-           "there are timers, scaling if numbers of GPUs differ"),
+           "which table; auto shows runs, summary, starts if there are several, slow if a slow "
+           "rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(
         ROWS_GROUP, plot, "plot", "plot", "none",
@@ -89,6 +90,7 @@ static const struct tr_spelling spellings[] = {
     {"show", "runs", SHOW_RUNS, TR_SPELLING_MAIN, NULL},
     {"show", "summary", SHOW_SUMMARY, TR_SPELLING_MAIN, NULL},
     {"show", "starts", SHOW_STARTS, TR_SPELLING_MAIN, NULL},
+    {"show", "slow", SHOW_SLOW, TR_SPELLING_MAIN, NULL},
     {"show", "breakdown", SHOW_BREAKDOWN, TR_SPELLING_MAIN, NULL},
     {"show", "scaling", SHOW_SCALING, TR_SPELLING_MAIN, NULL},
     {"show", "comparison", SHOW_COMPARISON, TR_SPELLING_MAIN, NULL},
@@ -245,6 +247,14 @@ static bool have_timers(const struct tr_records *runs)
     return false;
 }
 
+static bool have_slow(const struct tr_records *runs)
+{
+    for (int i = 0; i < runs->count; i++)
+        if (runs->list[i].slows > 0)
+            return true;
+    return false;
+}
+
 static bool restarted(const struct tr_records *runs)
 {
     for (int i = 0; i < runs->count; i++)
@@ -265,6 +275,9 @@ static enum tr_status make(const struct tr_present *p, enum show which, struct t
     case SHOW_STARTS:
         tr_present_starts(p, t);
         break;
+    case SHOW_SLOW:
+        tr_present_slow(p, t);
+        break;
     case SHOW_BREAKDOWN:
         return tr_present_breakdown(p, t);
     case SHOW_SCALING:
@@ -284,6 +297,7 @@ static enum tr_status make_auto(const struct tr_present *p, struct tr_table *t, 
         [SHOW_RUNS] = true,
         [SHOW_SUMMARY] = true,
         [SHOW_STARTS] = restarted(p->runs),
+        [SHOW_SLOW] = have_slow(p->runs),
         [SHOW_BREAKDOWN] = have_timers(p->runs),
         [SHOW_SCALING] = gpus_differ(p->runs),
     };

@@ -185,6 +185,13 @@ struct tr_backend {
     int (*threads)(const struct tr_device *d);
     const char *(*describe)(const struct tr_device *d);
 
+    /* Which of the node's devices it is, for people: "GPU 3 (GPU-1b2c...)".  Borrowed.  NULL itself where the device
+       is the processor. */
+    const char *(*which)(const struct tr_device *d);
+
+    /* The UUID of a GPU, as its driver has it.  Borrowed.  NULL itself where the device is the processor. */
+    const char *(*uuid)(const struct tr_device *d);
+
     /* The kernels that decide the last bits of results with weights of `type`: devices with the
        same text compute the same bits.  Static storage. */
     const char *(*kernels)(const struct tr_device *d, enum tr_dtype type);

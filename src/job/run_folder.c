@@ -129,6 +129,7 @@ static void fill(struct tr_run_folder *k, int64_t train_iters)
     s->exit_code = -1;
     s->reason[0] = '\0';
     s->suspect[0] = '\0';
+    s->slow_ranks[0] = '\0';
     s->start = s->start > 0 ? s->start + 1 : 1;
     s->train_iters = train_iters;
     s->ranks = k->world->size;
@@ -407,6 +408,12 @@ void tr_run_folder_note(struct tr_run_folder *k, const struct tr_stop *stop, int
     write_state(k);
     took = tr_now() - began;
     k->write_at = began + fmax(WRITE_EVERY, took / WRITE_PART);
+}
+
+void tr_run_folder_slow(struct tr_run_folder *k, const char *text)
+{
+    if (k->folder && k->world->rank == 0)
+        snprintf(k->state.slow_ranks, sizeof k->state.slow_ranks, "%s", text);
 }
 
 enum tr_status tr_run_folder_may_save(struct tr_run_folder *k)

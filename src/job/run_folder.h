@@ -71,6 +71,9 @@ void tr_run_folder_heard(const struct tr_run_folder *k, const struct tr_answer *
 void tr_run_folder_note(struct tr_run_folder *k, const struct tr_stop *stop, int64_t iteration,
                         bool now_or_never);
 
+/* The ranks that are slow from now on, for the state, which tr_run_folder_note() writes. */
+void tr_run_folder_slow(struct tr_run_folder *k, const char *text);
+
 /* What was loaded; a line in the log if the newest checkpoint could not be used and it is an older one. */
 void tr_run_folder_loaded(struct tr_run_folder *k, int64_t iteration);
 

@@ -22,6 +22,7 @@
     FIELD(TEXT, state, 16)       /* running, finished, stopped or failed */                 \
     FIELD(TEXT, reason, 1024)    /* why it is not running; "" while it is */                \
     FIELD(TEXT, suspect, 256)    /* hosts that a failure points at; mostly "" */            \
+    FIELD(TEXT, slow_ranks, 512) /* ranks that are slow now, with "; " between */           \
     FIELD(TEXT, next, 16)        /* what a chain of jobs should do: go-on, done, look */    \
     FIELD(WHOLE, exit_code, 0)   /* of the program; null while it runs */                   \
     FIELD(WHOLE, iteration, 0)   /* done so far */                                          \

@@ -3,6 +3,7 @@
 
 #include "model/model_parts.h"
 #include "model/positions.h"
+#include "telemetry/timer.h"
 #include "tp/tp.h"
 
 /*
@@ -133,7 +134,9 @@ static void make_qkv(struct tr_model *m, const struct tr_tensor *to, const struc
                   TR_ACT_NONE);
     if (!m->gathered.data)
         return;
+    tr_timers_own_pause();
     m->tp.comm->via->allgather(m->tp.comm, q, &m->gathered);
+    tr_timers_own_resume();
     exchange_heads(m, to, false);
 }
 
@@ -145,7 +148,9 @@ static struct tr_tensor gradient_of_product(struct tr_model *m)
         return m->dqkv;
     m->q->on->fill(m->q, &m->gathered, 0.0F);
     exchange_heads(m, &m->dqkv, true);
+    tr_timers_own_pause();
     m->tp.comm->via->reduce_scatter(m->tp.comm, m->q, &m->dproduct, &m->gathered, TR_SUM);
+    tr_timers_own_resume();
     return m->dproduct;
 }
 

@@ -8,6 +8,7 @@
 #include "model/host_layers.h"
 #include "model/model_parts.h"
 #include "model/visits.h"
+#include "telemetry/timer.h"
 
 /* What the layers of one micro-batch need from its forward to its backward. */
 struct place {
@@ -524,7 +525,9 @@ static void restore_slice(struct tr_chunk *c, const struct place *x, int i)
     struct tr_comm *tp = c->m->tp.comm;
 
     c->m->q->on->copy(c->m->q, &part, &x->slice[i]);
+    tr_timers_own_pause();
     tp->via->allgather(tp, c->m->q, &x->block[i].x);
+    tr_timers_own_resume();
 }
 
 struct tr_tensor tr_chunk_output(struct tr_chunk *c, int micro)
@@ -633,6 +636,14 @@ static void run(struct pass *p, enum tr_pass_kind kind, void (*work)(void *pass)
     after_layer(c);
 }
 
+static void look(const struct pass *p, int layer, const struct tr_tensor *y)
+{
+    const struct tr_model *m = p->c->m;
+
+    if (m->look)
+        m->look(m->ctx, p->micro, layer, y);
+}
+
 /* What stands beside layer `i` of the chunk, behind which y is. */
 static void beside_layer(const struct pass *p, int i, const struct tr_tensor *y)
 {
@@ -657,6 +668,7 @@ static void forward_layers(const struct pass *p)
         c->m->cache = c->cache ? &c->cache[p->micro * c->layers + i] : NULL;
         tr_block_forward(c->m, &at->block[i], c->first_layer + i, &y, tr_i64(&p->x->sample));
         beside_layer(p, i, &y);
+        look(p, c->first_layer + i, &y);
         if (c->m->training && tr_host_layer_has(c->m->activations, i))
             tr_host_layer_send(c->m, i, &p->x->at->away[i]);
         if (!p->whole)
@@ -674,6 +686,7 @@ static void forward_pass(void *pass)
     if (c->embeds) {
         enter(p, 0);
         tr_embed_forward(c->m, &p->x->embed, &first, tr_i64(&p->x->sample));
+        look(p, -1, &first);
         leave(p, 0);
     }
     forward_layers(p);

@@ -77,7 +77,10 @@ struct tr_model {
     bool fresh; /* each micro-batch writes gradients anew, instead of adding to those before */
     /* Called after each layer, forward and backward, while messages may be under way; may be NULL. */
     void (*after_layer)(void *ctx);
-    void *ctx; /* of all three */
+    /* Called with what the embedding (layer -1) and each layer makes of a micro-batch, y in memory of the device, in a
+       forward pass; NULL: nobody looks.  Without graphs. */
+    void (*look)(void *ctx, int micro, int layer, const struct tr_tensor *y);
+    void *ctx; /* of all four */
     bool adds; /* backward adds to the gradients of weights (gradient accumulation), or sets them */
     enum tr_dtype type, stream;
     struct tr_mask_rule mask_rule;

@@ -411,6 +411,7 @@ static const struct {
     {"  loss ", tr_reader_terminal},
     {"training on ", tr_reader_terminal_start},
     {"traffic |", read_traffic},
+    {"slow rank ", tr_reader_slow},
     {"[Rank ", read_memory},
     {"using world size:", read_world},
     {"[start ", read_start},

@@ -157,13 +157,16 @@ static void add_rest(struct tr_table *t, const struct tr_record *r, const struct
     tr_table_text(t, "%s", tr_end_text(last_end(r)));
 }
 
-/* Medians of what the lines "traffic" say, in the order of the columns. */
-static void add_traffic(struct tr_table *t, const struct tr_present *p, const struct tr_record *r)
+/* Medians of energy and of what the lines "traffic" say, in the order of the columns. */
+static void add_medians(struct tr_table *t, const struct tr_present *p, const struct tr_record *r)
 {
     static const struct {
         enum tr_field field;
         int digits;
     } of[] = {
+        {TR_FIELD_ENERGY, 1},
+        {TR_FIELD_POWER, 1},
+        {TR_FIELD_TOKEN_JOULES, 3},
 #define TRAFFIC_GROUP(symbol, name)                                         \
     {TR_FIELD_##symbol##_COMPRESS, 2}, {TR_FIELD_##symbol##_DECOMPRESS, 2}, \
         {TR_FIELD_##symbol##_EXPOSED, 2}, {TR_FIELD_##symbol##_WIRE, 2},    \
@@ -212,6 +215,9 @@ static const struct tr_column summary_columns[] = {
     {"starts", "starts"},
     {"iterations_lost", "iterations done again"},
     {"end", "end"},
+    {"joules", "joules of a GPU, per iteration"},
+    {"watts", "watts of a GPU"},
+    {"joules_per_token", "joules per token"},
 #define TRAFFIC_GROUP(symbol, name)                                                       \
     {name "_compress_ms", name " compress, ms per iteration"},                            \
         {name "_decompress_ms", "decompress"}, {name "_exposed_ms", "wait for messages"}, \
@@ -260,7 +266,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
         tr_table_real(t, (double)s.interrupted, 0);
         add_times(t, &s);
         add_rest(t, r, &s);
-        add_traffic(t, p, r);
+        add_medians(t, p, r);
     }
     note_formulas(p, t);
     tr_table_note(t,
@@ -298,6 +304,31 @@ void tr_present_starts(const struct tr_present *p, struct tr_table *t)
             tr_table_real(t, s->end == TR_END_UNKNOWN ? NAN : (double)s->end_line, 0);
         }
     }
+}
+
+void tr_present_slow(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"log", "Log"},          {"rank", "Rank"},           {"where", "Where"},
+        {"percent", "% slower"}, {"iteration", "Iteration"}, {"event", "Event"},
+    };
+
+    tr_table_init(t, "slow", "Slow ranks", columns, COUNT(columns));
+    for (int i = 0; i < p->runs->count; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+
+        for (int64_t n = 0; n < r->slows; n++) {
+            const struct tr_slow_line *s = &r->slow[n];
+
+            tr_table_text(t, "%s", r->name);
+            tr_table_real(t, (double)s->rank, 0);
+            tr_table_text(t, "%s", s->where);
+            tr_table_real(t, s->percent, 1);
+            tr_table_real(t, (double)s->iteration, 0);
+            tr_table_text(t, "%s", isnan(s->percent) ? "no longer slow" : "slow");
+        }
+    }
+    tr_table_note(t, "Own compute time against the median of the ranks with the same work.");
 }
 
 /* The timers of a part of the breakdown; for the pipeline bubble the expected time, and the timer

@@ -70,4 +70,8 @@ void tr_reader_terminal_start(struct tr_reader *r, const char *at);
 void tr_reader_table(struct tr_reader *r, const char *at);
 void tr_reader_timers(struct tr_reader *r, const char *at);
 
+/* Of trireme: "slow rank 3 on n1: computes 20.3 % longer ... at iteration 12", and "no longer slow rank 3 on n1: ...";
+   at "slow rank ". */
+void tr_reader_slow(struct tr_reader *r, const char *at);
+
 #endif

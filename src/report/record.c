@@ -67,6 +67,7 @@ static void release(struct tr_record *r)
     free(r->timing);
     free(r->memory);
     free(r->start);
+    free(r->slow);
 }
 
 void tr_records_release(struct tr_records *r)

@@ -75,6 +75,13 @@ struct tr_start {
     char began[32], ended[32]; /* the first and the last date that it names, or "" */
 };
 
+/* A line that names a slow rank, or says that it is none any more; --slow-rank-percent. */
+struct tr_slow_line {
+    int64_t rank, iteration;
+    char where[128]; /* host, and device if it says so */
+    double percent;  /* longer than its peers; NAN: no longer slow */
+};
+
 struct tr_record {
     char *name; /* of the log, and which run of it if there are several; owned */
     enum tr_log_layout layout;
@@ -96,6 +103,8 @@ struct tr_record {
     int memories;
     struct tr_start *start;
     int64_t starts;
+    struct tr_slow_line *slow;
+    int64_t slows;
 
     int64_t lost; /* iterations that a later start did again */
     int64_t saves, evaluations;

@@ -111,6 +111,18 @@ struct tr_moment tr_moment_now(int format)
     };
 }
 
+/* Megatron Core's two fields, and one for runs of any size. */
+static void put_energy(struct tr_text *t, const struct tr_iteration_line *line, int iterations)
+{
+    const double rank = line->joules / line->ranks;
+
+    put_field(t, "energy per GPU (J/iter/GPU)", FIXED, 1, rank / iterations);
+    put_field(t, "power per GPU (W/GPU)", FIXED, 1, rank / line->seconds);
+    if (line->samples > 0)
+        put_field(t, "energy per token (J/token)", SCIENTIFIC, 3,
+                  line->joules / ((double)line->samples * (double)line->seq));
+}
+
 /* Progress and speed: the first part of an iteration line. */
 static void put_progress(struct tr_text *t, const struct tr_iteration_line *line, double seconds)
 {
@@ -162,6 +174,8 @@ int tr_lines_iteration(char *buf, size_t size, const struct tr_iteration_line *l
     TR_ASSERT(iterations > 0);
     seconds = line->seconds / iterations;
     put_progress(&t, line, seconds);
+    if (line->joules > 0.0)
+        put_energy(&t, line, iterations);
     put_results(&t, line);
     tr_put(&t, " number of skipped iterations: %3d |", in->skipped);
     tr_put(&t, " number of nan iterations: %3d |", in->nan);

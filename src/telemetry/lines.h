@@ -77,6 +77,8 @@ struct tr_iteration_line {
     bool scaled;            /* a loss scale is in use */
     double loss_scale;      /* 1 where there is none */
     double tflops;          /* TFLOP/s of a rank; negative if not wanted */
+    double joules;          /* of all ranks in the interval; 0 if not wanted */
+    int ranks;              /* how many they are, where it is wanted */
     double params_norm;     /* negative if not wanted */
     struct tr_interval interval;
 };
@@ -85,7 +87,7 @@ struct tr_iteration_line {
  * " iteration      200/    1000 | consumed samples: ... | number of nan iterations:   0 |", by
  * last.  The loss is absent when all iterations of the interval were skipped, norm and zeros when the
  * last one was.  TFLOP/s stand after the elapsed time; megatron-deepspeed has them at its end too, and
- * needs them.
+ * needs them.  Behind them come joules of an iteration and watts, of a rank, and joules of a token.
  */
 int tr_lines_iteration(char *buf, size_t size, const struct tr_iteration_line *line);
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "util/status.h"
 #include "telemetry/trace.h"
@@ -40,6 +41,12 @@ static struct {
 
 static bool paused;
 
+/* TR_TIMER_OWN_COMPUTE: wanted, within a computation, and how often it was paused there. */
+static struct {
+    bool on, inside;
+    int pauses;
+} own;
+
 /* What telemetry/timer.h calls marks.  The last two are the anchors of tr_timers_settle(), in turn. */
 enum { SPANS = 1024, ANCHORS = 2 };
 
@@ -63,7 +70,10 @@ static void settle(void)
 
 static bool has_marks(enum tr_timer t)
 {
-    return device.marks > 0 && table[t].kind != TR_TIMER_SETUP;
+    if (device.marks == 0)
+        return false;
+    return table[t].kind == TR_TIMER_OWN ? device.apart
+                                         : table[t].kind != TR_TIMER_SETUP && !device.waits;
 }
 
 static void add_span(enum tr_timer t, int from, int to)
@@ -109,12 +119,23 @@ void tr_timers_clock(const struct tr_clock *clock)
     TR_ASSERT(device.marks == 0 || device.marks >= 2 * ANCHORS);
 }
 
-void tr_timer_start(enum tr_timer t)
+/* Seconds on the clock of a timer without marks. */
+static double clock_of(enum tr_timer t)
 {
-    if (paused)
-        return;
+    struct timespec used;
+
+    if (table[t].kind != TR_TIMER_OWN) {
+        settle();
+        return tr_now();
+    }
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (double)used.tv_sec + 1e-9 * (double)used.tv_nsec;
+}
+
+static void start(enum tr_timer t)
+{
     TR_ASSERT(!watch[t].running);
-    watch[t].ranged = device.range != NULL;
+    watch[t].ranged = device.range != NULL && table[t].kind != TR_TIMER_OWN;
     if (watch[t].ranged)
         device.range(device.ctx, table[t].name);
     if (has_marks(t)) {
@@ -122,18 +143,15 @@ void tr_timer_start(enum tr_timer t)
         if (tr_trace_on)
             watch[t].since = tr_now();
     } else {
-        settle();
-        watch[t].since = tr_now();
+        watch[t].since = clock_of(t);
     }
     watch[t].running = watch[t].ever = true;
 }
 
-void tr_timer_stop(enum tr_timer t)
+static void stop(enum tr_timer t)
 {
     double now;
 
-    if (paused)
-        return;
     TR_ASSERT(watch[t].running);
     if (has_marks(t)) {
         int to = next_mark();
@@ -141,15 +159,60 @@ void tr_timer_stop(enum tr_timer t)
         marks.span[marks.spans++] = (struct span){t, watch[t].mark, to};
         now = tr_trace_on ? tr_now() : 0.0;
     } else {
-        settle();
-        now = tr_now();
+        now = clock_of(t);
         watch[t].seconds += now - watch[t].since;
     }
-    if (tr_trace_on && table[t].kind != TR_TIMER_SETUP)
+    if (tr_trace_on && table[t].kind != TR_TIMER_SETUP && table[t].kind != TR_TIMER_OWN)
         tr_trace_add(t, watch[t].since, now);
     watch[t].running = false;
     if (watch[t].ranged && device.range)
         device.range(device.ctx, NULL);
+}
+
+static bool is_computation(enum tr_timer t)
+{
+    return t == TR_TIMER_FORWARD_COMPUTE || t == TR_TIMER_BACKWARD_COMPUTE;
+}
+
+void tr_timer_start(enum tr_timer t)
+{
+    if (paused)
+        return;
+    start(t);
+    if (!own.on || !is_computation(t))
+        return;
+    own.inside = true;
+    start(TR_TIMER_OWN_COMPUTE);
+}
+
+void tr_timer_stop(enum tr_timer t)
+{
+    if (paused)
+        return;
+    if (own.inside && is_computation(t)) {
+        TR_ASSERT(own.pauses == 0);
+        stop(TR_TIMER_OWN_COMPUTE);
+        own.inside = false;
+    }
+    stop(t);
+}
+
+void tr_timers_own(bool on)
+{
+    TR_ASSERT(!own.inside);
+    own.on = on;
+}
+
+void tr_timers_own_pause(void)
+{
+    if (own.inside && own.pauses++ == 0)
+        stop(TR_TIMER_OWN_COMPUTE);
+}
+
+void tr_timers_own_resume(void)
+{
+    if (own.inside && --own.pauses == 0)
+        start(TR_TIMER_OWN_COMPUTE);
 }
 
 void tr_timer_add(enum tr_timer t, double seconds)

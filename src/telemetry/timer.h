@@ -25,7 +25,8 @@ enum tr_timer_kind {
     TR_TIMER_NESTED,
     TR_TIMER_AROUND,
     TR_TIMER_SETUP,
-    TR_TIMER_SPLIT
+    TR_TIMER_SPLIT,
+    TR_TIMER_OWN
 };
 
 /* What a table of timers shows of the ranks, to find stragglers: the values of
@@ -50,13 +51,18 @@ enum tr_timer {
  * With `marks` of them (4 at least) start and stop leave marks among the device's work and do not wait.
  * mark(i) makes mark i anew there; between() gives the seconds between two that the device has passed.
  * Seconds are made of them in tr_timers_settle(), which happens by itself when somebody reads the timers
- * and when no mark is left.  Timers of SETUP have the host's clock all the same.
+ * and when no mark is left.  Timers of SETUP have the host's clock all the same.  With `waits` the others
+ * have it too, as if there were no marks, and marks are for timers of OWN alone.
+ *
+ * `apart`: the device is not the processor that runs this code, so timers of OWN have its marks.  Without it
+ * they have the processor time of the thread that calls.
  *
  * range() tells a profiler that a timer starts, by its name of 2021, or with NULL that the last one that
  * was started stops.
  */
 struct tr_clock {
     void *ctx;
+    bool apart, waits;
     void (*settle)(void *ctx);
     int marks;
     void (*mark)(void *ctx, int i);
@@ -82,6 +88,17 @@ void tr_timer_add_parts(enum tr_timer t, double wait, double transfer);
 bool tr_timer_has_parts(enum tr_timer t);
 
 void tr_timers_pause(bool paused);
+
+/*
+ * The own compute time of this rank, TR_TIMER_OWN_COMPUTE: what it works within FORWARD_COMPUTE and
+ * BACKWARD_COMPUTE, without what stands between own_pause() and own_resume(), which is communication.  Those two
+ * nest, and do nothing elsewhere.  Measured only after own(true), for it reads a clock at each of these calls: the
+ * processor time of the calling thread, which neither waiting for a core nor threads of libraries count in, or
+ * on a device that is apart the time between marks among its work.
+ */
+void tr_timers_own(bool on);
+void tr_timers_own_pause(void);
+void tr_timers_own_resume(void);
 
 /* Seconds accumulated in `t` since it was last read; the second sets it to zero. */
 double tr_timer_seconds(enum tr_timer t);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "tp/tp.h"
 
+#include "telemetry/timer.h"
+
 int64_t tr_tp_rows(const struct tr_tp *tp, int64_t n)
 {
     if (!tp->sequence)
@@ -14,16 +16,25 @@ int64_t tr_tp_first_row(const struct tr_tp *tp, int64_t n)
     return tp->sequence ? tr_tp_rows(tp, n) * tp->comm->rank : 0;
 }
 
+/* What a rank does in here is no work of its own: it waits for the others. */
+static void allreduce(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *x,
+                      enum tr_redop op)
+{
+    tr_timers_own_pause();
+    tp->comm->via->allreduce(tp->comm, q, x, op);
+    tr_timers_own_resume();
+}
+
 void tr_tp_sum(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *x)
 {
     if (tp->comm->size > 1)
-        tp->comm->via->allreduce(tp->comm, q, x, TR_SUM);
+        allreduce(tp, q, x, TR_SUM);
 }
 
 void tr_tp_max(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *x)
 {
     if (tp->comm->size > 1)
-        tp->comm->via->allreduce(tp->comm, q, x, TR_MAX);
+        allreduce(tp, q, x, TR_MAX);
 }
 
 /* This rank's part is in its place of `full`. */
@@ -47,14 +58,18 @@ static void gather(const struct tr_tp *tp, struct tr_queue *q, const struct tr_t
         return;
     }
     put_part(tp, q, full, part);
+    tr_timers_own_pause();
     tp->comm->via->allgather(tp->comm, q, full);
+    tr_timers_own_resume();
 }
 
 static void sum(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,
                 const struct tr_tensor *full)
 {
     if (tp->sequence) {
+        tr_timers_own_pause();
         tp->comm->via->reduce_scatter(tp->comm, q, part, full, TR_SUM);
+        tr_timers_own_resume();
         return;
     }
     TR_ASSERT(full->data == part->data);
@@ -97,8 +112,11 @@ void tr_tp_enter_bwd_start(const struct tr_tp *tp, struct tr_queue *q, const str
 
 void tr_tp_finish(const struct tr_tp *tp, struct tr_queue *q, struct tr_pending *p)
 {
-    if (p->call)
-        tp->comm->via->finish(tp->comm, q, p);
+    if (!p->call)
+        return;
+    tr_timers_own_pause();
+    tp->comm->via->finish(tp->comm, q, p);
+    tr_timers_own_resume();
 }
 
 void tr_tp_leave_fwd(const struct tr_tp *tp, struct tr_queue *q, const struct tr_tensor *part,

@@ -2,9 +2,9 @@ libtrireme_a_SOURCES += \
 	src/train/check.c src/train/check.h src/train/compute.c src/train/compute.h \
 	src/train/dry_run.c src/train/dry_run.h src/train/dump.c src/train/dump.h \
 	src/train/evaluate.c src/train/evaluate.h \
-	src/train/scoring.c src/train/scoring.h src/train/metrics.c src/train/metrics.def src/train/metrics.h \
+	src/train/scoring.c src/train/scoring.h src/train/stragglers.c src/train/stragglers.h src/train/metrics.c src/train/metrics.def src/train/metrics.h \
 	src/train/memory.c src/train/memory.h \
-	src/train/numbers.c src/train/numbers.h \
+	src/train/joules.c src/train/joules.h src/train/numbers.c src/train/numbers.h src/train/origin.c src/train/origin.h \
 	src/train/profile.c src/train/profile.h src/train/recorder.c src/train/recorder.h \
 	src/train/read_options.c src/train/read_options.h \
 	src/train/replicas_save.c src/train/replicas_save.h src/train/run.c src/train/run.h src/train/run_time.c src/train/run_time.h \

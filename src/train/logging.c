@@ -382,6 +382,8 @@ static void tell_iteration(struct tr_logging *t)
         .lr = tr_step_lr(r),
         .scaled = c->fp16,
         .loss_scale = r->scaler.scale,
+        .joules = t->joules,
+        .ranks = r->world->size,
         .interval = t->interval,
     };
 
@@ -390,6 +392,8 @@ static void tell_iteration(struct tr_logging *t)
         c->log_params_norm ? tr_stat_params_norm(&r->optim, tr_dp_owners(&r->dp), &r->queue) : -1.0;
     t->line_seconds = line.seconds / (t->interval.advanced + t->interval.skipped);
     t->params_norm = line.params_norm;
+    t->token_joules =
+        line.samples > 0 ? t->joules / ((double)line.samples * (double)line.seq) : 0.0;
     if (tr_logging_is_brief(r)) {
         tr_logging_brief_iteration(t, &line);
         return;

@@ -19,11 +19,13 @@ struct tr_logging {
     double since;     /* tr_now() at its start, moved on by what evaluation and saving took */
     int64_t consumed; /* samples before the interval, without those skipped */
     bool memory_told;
-    struct tr_pace pace;             /* of this process; for --log-format terminal */
-    double opened;                   /* tr_now() when it began to train */
-    double told_scale;               /* the loss scale that was shown last */
-    double line_seconds;             /* of an iteration, as the last iteration line has it */
-    double params_norm;              /* negative if that line has none */
+    struct tr_pace pace; /* of this process; for --log-format terminal */
+    double opened;       /* tr_now() when it began to train */
+    double told_scale;   /* the loss scale that was shown last */
+    double line_seconds; /* of an iteration, as the last iteration line has it */
+    double params_norm;  /* negative if that line has none */
+    double joules,
+        token_joules; /* of all ranks in the interval, and of a token; 0 without --log-energy */
     struct tr_traffic_count traffic; /* of all ranks in that interval, where it is logged */
     bool split;                      /* what of the transfers was waiting is logged */
     double *seconds;                 /* [world * (TR_TIMERS + 1)] for a table, or NULL; owned */

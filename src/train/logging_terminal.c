@@ -18,6 +18,7 @@ static void warn_of_left_out(const struct tr_config *c)
         const char *option;
     } rows[] = {
         {c->log_throughput, "--log-throughput"},
+        {c->log_energy, "--log-energy"},
         {c->log_params_norm, "--log-params-norm"},
         {c->log_num_zeros_in_grad, "--log-num-zeros-in-grad"},
         {c->log_memory_interval != TR_UNSET_INT, "--log-memory-interval"},

@@ -74,6 +74,11 @@ static void put_start(struct tr_numbers *n)
     end_line(n);
 }
 
+static bool is_logged(enum tr_timer t)
+{
+    return tr_timer_kind(t) != TR_TIMER_SETUP && tr_timer_kind(t) != TR_TIMER_OWN;
+}
+
 static void put_timers(struct tr_numbers *n)
 {
     FILE *f = n->lines;
@@ -83,7 +88,7 @@ static void put_timers(struct tr_numbers *n)
     for (int t = 0; t < TR_TIMERS; t++) {
         char text[64];
 
-        if (n->seconds[t] <= 0.0 || tr_timer_kind((enum tr_timer)t) == TR_TIMER_SETUP)
+        if (n->seconds[t] <= 0.0 || !is_logged((enum tr_timer)t))
             continue;
         tr_real_text(1000.0 * n->seconds[t] / n->iterations, text, sizeof text);
         fprintf(f, "%s\"%s\": %s", some ? ", " : "", tr_timer_name((enum tr_timer)t), text);
@@ -125,6 +130,10 @@ static void put_iteration(struct tr_numbers *n, const struct tr_logging *tell,
         if (tell->params_norm >= 0.0)
             put_real(f, "params_norm", tell->params_norm);
         put_real(f, "elapsed_ms", 1000.0 * tell->line_seconds);
+        if (tell->joules > 0.0)
+            put_real(f, "joules", tell->joules);
+        if (tell->token_joules > 0.0)
+            put_real(f, "joules_per_token", tell->token_joules);
         put_timers(n);
         put_traffic(n, tell);
     }
@@ -206,7 +215,7 @@ static void put_events(struct tr_numbers *n, const struct tr_logging *tell,
     for (int t = 0; t < TR_TIMERS; t++) {
         char tag[128];
 
-        if (n->seconds[t] <= 0.0 || tr_timer_kind((enum tr_timer)t) == TR_TIMER_SETUP)
+        if (n->seconds[t] <= 0.0 || !is_logged((enum tr_timer)t))
             continue;
         snprintf(tag, sizeof tag, "%s-time", tr_timer_name((enum tr_timer)t));
         tr_events_scalar(&n->events, tag, n->seconds[t] / n->iterations, n->run->iteration);

@@ -24,7 +24,8 @@
  *   iteration   "iteration", "consumed_samples", "consumed_tokens", "global_batch_size", "seconds"
  *               (of this iteration), "skipped", "lm_loss", "learning_rate" (that the next one will
  *               use), "loss_scale", "grad_norm"; "num_zeros", "params_norm" where the log has them.
- *               With each iteration line of the log also "elapsed_ms" and "timers_ms" of the last
+ *               With each iteration line of the log also, with --log-energy, "joules" of all ranks in the interval and
+ *               "joules_per_token", and "elapsed_ms" and "timers_ms" of the last
  *               rank, means of the interval
  *   validation  "iteration", "consumed_samples", "lm_loss"; of a head of classes also each metric of the task
  *               by its name: "accuracy"

@@ -45,13 +45,14 @@ static void range(void *ctx, const char *name)
 
 void tr_profile_open(struct tr_run *r)
 {
-    struct tr_clock clock = {.ctx = r};
+    const bool events = r->config->timing == TR_TIMING_EVENTS;
+    struct tr_clock clock = {.ctx = r, .apart = r->queue.on->apart, .waits = !events};
 
-    if (r->queue.on->apart) {
+    if (clock.apart) {
         clock.settle = settle;
         clock.range = range;
     }
-    if (r->config->timing == TR_TIMING_EVENTS) {
+    if (clock.apart || events) {
         clock.settle = settle;
         clock.marks = TR_MARKS;
         clock.mark = mark;

@@ -21,6 +21,7 @@
 #include "telemetry/traffic.h"
 
 struct tr_links;
+struct tr_origin;
 
 /* What a run without a backward pass is for: evaluation, or generation. */
 struct tr_forward_only {
@@ -106,6 +107,9 @@ struct tr_run {
         loaded; /* of the checkpoint that was loaded, also where the run begins at 0 (--finetune) */
     int64_t consumed_train, consumed_valid; /* samples */
     int64_t lr_samples;                     /* samples of steps that were executed, not skipped */
+
+    struct tr_origin
+        *origin; /* of the forward pass under way that looks for one: train/origin.h; else NULL */
 
     bool masters_changed; /* in the step under way, by what replicas exchanged: tr_dp_finish() */
     bool recording;       /* a profiler records this rank */

@@ -70,7 +70,9 @@ static void enter(void *ctx, int module)
 {
     struct tr_run *r = ctx;
 
+    tr_timers_own_pause();
     tr_exec_enter(&r->stage, module);
+    tr_timers_own_resume();
 }
 
 static void leave(void *ctx, int module)
@@ -78,7 +80,9 @@ static void leave(void *ctx, int module)
     struct tr_run *r = ctx;
 
     (void)module;
+    tr_timers_own_pause();
     tr_exec_leave(&r->stage);
+    tr_timers_own_resume();
 }
 
 static void move(void *ctx, const struct tr_instr *in)
@@ -154,8 +158,10 @@ static void after_layer(void *ctx)
 {
     struct tr_run *r = ctx;
 
+    tr_timers_own_pause();
     tr_exec_poll(&r->stage);
     tr_dp_poll(&r->dp);
+    tr_timers_own_resume();
 }
 
 static bool meanwhile(void *ctx)
@@ -191,8 +197,10 @@ static void reduce_loss(struct tr_run *r)
     struct tr_chunk *last = r->chunk[r->shape.layout.k - 1];
     struct tr_tensor sum = tr_chunk_loss(last);
 
+    tr_timers_own_pause();
     if (tr_chunk_has_loss(last))
         r->grid.dp.via->allreduce(&r->grid.dp, &r->queue, &sum, TR_SUM);
+    tr_timers_own_resume();
 }
 
 /* The mean over `micros` micro-batches of each replica. */
@@ -364,6 +372,15 @@ static void tell_overflow(const struct tr_run *r)
         (long long)r->iteration + 1);
 }
 
+/* Gradients that are not finite are usual where a lower loss scale may help, and wanted where they are not checked. */
+static bool is_unusual(const struct tr_run *r)
+{
+    const struct tr_scaler *s = &r->scaler;
+
+    return r->config->check_for_nan_in_loss_and_grad &&
+           (!r->config->fp16 || !s->dynamic || s->scale <= s->min_scale);
+}
+
 static void average(void *ctx, const struct tr_tensor *moments)
 {
     struct tr_run *r = ctx;
@@ -392,6 +409,10 @@ void tr_step(struct tr_run *r, struct tr_step_result *out)
         tr_timers_settle(); /* the norm has been waited for */
     if (done.skipped && tr_dp_overflows(&r->dp) && tr_dp_reduces(&r->dp))
         tell_overflow(r);
+    out->origin = (struct tr_origin){.kind = TR_ORIGIN_NONE};
+    out->unusual = done.skipped && is_unusual(r);
+    if (out->unusual)
+        tr_origin_gradients(r, &out->origin);
     if (done.skipped && !tr_dp_reduces(&r->dp))
         done.idle = done.all = true; /* replicas skip a step together */
     tr_optim_update(&r->optim, &r->queue, &how, &done);

@@ -2,6 +2,7 @@
 #ifndef TR_TRAIN_STEP_H
 #define TR_TRAIN_STEP_H
 
+#include "train/origin.h"
 #include "train/run.h"
 
 /* What a step reports to the log. */
@@ -10,6 +11,8 @@ struct tr_step_result {
     double grad_norm; /* before clipping, 0 if not computed; on all ranks */
     double zeros;     /* elements of its gradient that are zero, if run->count_zeros; else -1 */
     bool skipped;     /* a gradient was not finite, so nothing was updated; on all ranks */
+    bool unusual;     /* skipped, and no lower loss scale can help; on all ranks */
+    struct tr_origin origin; /* then: of this rank's gradients */
 };
 
 /* Connect the executor to the run's chunks: fills run->stage. */

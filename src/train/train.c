@@ -10,7 +10,9 @@
 #include "train/dump.h"
 #include "train/evaluate.h"
 #include "job/run_folder.h"
+#include "train/joules.h"
 #include "train/numbers.h"
+#include "train/origin.h"
 #include "train/profile.h"
 #include "pipeline/links.h"
 #include "telemetry/progress.h"
@@ -19,6 +21,7 @@
 #include "train/run.h"
 #include "train/run_time.h"
 #include "train/scoring.h"
+#include "train/stragglers.h"
 #include "train/start.h"
 #include "train/step.h"
 #include "train/tracker.h"
@@ -34,6 +37,9 @@ struct loop {
     struct tr_numbers numbers;
     struct tr_tracker tracker;
     struct tr_run_time run_time;
+    bool origin_told; /* of a step in fp16 that was skipped */
+    struct tr_stragglers slow;
+    struct tr_joules joules;
     struct tr_progress progress;  /* of rank 0 */
     struct tr_run_folder *folder; /* borrowed */
     struct tr_stop *stop;         /* borrowed */
@@ -64,6 +70,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
 
     if (iterations == 0)
         return;
+    tr_joules_leave(&l->joules);
     tr_scoring_begin(r, &e, &scoring);
     for (int64_t done = 0, n; done < iterations; done += n) {
         n = iterations - done < piece ? iterations - done : piece;
@@ -84,6 +91,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     tr_logging_validation(r, where, loss);
     if (scoring.scores.count)
         tr_logging_metrics(r, &scoring);
+    tr_joules_enter(&l->joules);
     l->tell.since += tr_now() - began;
     if (split == TR_SPLIT_VALID)
         tr_numbers_validation(&l->numbers, loss, &scoring);
@@ -138,10 +146,12 @@ static enum tr_status end_saving(struct loop *l)
     if (!was.by)
         return TR_OK;
     l->saving.by = NULL;
+    tr_joules_leave(&l->joules);
     TR_TRY(tr_ckpt_async_end(was.by));
     saved(l, was.iteration, was.samples, tr_now() - was.began);
     tr_print_rank0("  it was written in %.2f s, of which training waited %.3f s\n",
                    tr_now() - was.began, was.waited + tr_now() - began);
+    tr_joules_enter(&l->joules);
     l->tell.since += tr_now() - began;
     return TR_OK;
 }
@@ -160,9 +170,11 @@ static enum tr_status save(struct loop *l)
     TR_TRY(end_saving(l));
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
+    tr_joules_leave(&l->joules);
     TR_TRY(may_save(l));
     TR_TRY(tr_run_save(l->r));
     saved(l, l->r->iteration, samples_done(l->r), tr_now() - began);
+    tr_joules_enter(&l->joules);
     l->tell.since += tr_now() - began;
     return TR_OK;
 }
@@ -173,8 +185,10 @@ static enum tr_status begin_saving(struct loop *l)
     l->saving.began = tr_now();
     l->saving.iteration = l->r->iteration;
     l->saving.samples = samples_done(l->r);
+    tr_joules_leave(&l->joules);
     TR_TRY(may_save(l));
     TR_TRY(tr_run_save_async(l->r, &l->saving.by));
+    tr_joules_enter(&l->joules);
     l->saving.waited = tr_now() - l->saving.began;
     l->tell.since += l->saving.waited;
     return TR_OK;
@@ -197,6 +211,48 @@ static bool not_finite(struct loop *l, const struct tr_step_result *step, bool l
     if (l->r->optim.clip > 0.0)
         return !isfinite(step->grad_norm);
     return line_due && tr_comm_max(l->r->world, !isfinite(l->tell.interval.loss_sum)) != 0;
+}
+
+/* The loss or the norm is not finite, and where that began if it can be said. */
+static enum tr_status fail_lost(struct loop *l, const struct tr_step_result *step)
+{
+    char where[TR_ORIGIN_BYTES] = "";
+
+    if (l->r->optim.clip > 0.0)
+        tr_origin_find(l->r, &step->origin, where);
+    return TR_FAIL(TR_EINTERNAL,
+                   "the loss or its gradient is not finite at iteration %lld%s%s, so training on "
+                   "would only spread it: resume from the last checkpoint with a lower --lr or "
+                   "--clip-grad",
+                   (long long)l->r->iteration, where[0] ? ", first in " : "", where);
+}
+
+/* In fp16 such a step is skipped and the run goes on: said once. */
+static void warn_of_origin(struct loop *l, const struct tr_step_result *step)
+{
+    char where[TR_ORIGIN_BYTES];
+    const double began = tr_now();
+
+    l->origin_told = true;
+    tr_origin_find(l->r, &step->origin, where);
+    tr_log_rank0(TR_LOG_WARNING,
+                 "gradients of iteration %lld are not finite%s%s, and the loss scale falls no "
+                 "further, so steps may be skipped for ever: see if the log counts more of them, "
+                 "and then resume from a checkpoint before with a lower --lr",
+                 (long long)l->r->iteration, where[0] ? ", first in " : "", where);
+    l->tell.since += tr_now() - began;
+}
+
+/* The ranks that are slow by now, in the log and, at once, in the state. */
+static void name_slow(struct loop *l)
+{
+    const double began = tr_now();
+
+    if (!tr_stragglers_tell(&l->slow))
+        return;
+    tr_run_folder_slow(l->folder, l->slow.text);
+    tr_run_folder_note(l->folder, l->stop, l->r->iteration, true);
+    l->tell.since += tr_now() - began;
 }
 
 /* The iteration itself, its lines in the log, and the end of a run whose loss is not finite. */
@@ -227,14 +283,16 @@ static enum tr_status step_and_tell(struct loop *l)
     l->tell.since += tr_recorder_after(&l->record, passed, due);
     tr_numbers_timers(&l->numbers, &l->tell, due);
     tr_logging_traffic(&l->tell, lost);
+    tr_stragglers_after(&l->slow);
+    if (due)
+        l->tell.joules = tr_joules_take(&l->joules);
     tr_logging_print(&l->tell, lost);
+    name_slow(l);
     tr_numbers_add(&l->numbers, &l->tell, &step, skipped);
     if (lost)
-        return TR_FAIL(TR_EINTERNAL,
-                       "the loss or its gradient is not finite at iteration %lld, so training on "
-                       "would only spread it: resume from the last checkpoint with a lower --lr or "
-                       "--clip-grad",
-                       (long long)r->iteration);
+        return fail_lost(l, &step);
+    if (step.unusual && !l->origin_told)
+        warn_of_origin(l, &step);
     tr_stop_took(l->stop, TR_PART_ITERATION, tr_now() - began);
     tr_run_time_add(&l->run_time, r, tr_now() - began);
     return TR_OK;
@@ -432,7 +490,12 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, s
     s = tr_recorder_open(&l.record, r);
     if (s == TR_OK)
         s = tr_numbers_open(&l.numbers, r);
+    if (s == TR_OK)
+        s = tr_stragglers_open(&l.slow, r);
+    if (s == TR_OK)
+        s = tr_joules_open(&l.joules, r);
     if (s != TR_OK) {
+        tr_stragglers_close(&l.slow);
         tr_numbers_close(&l.numbers);
         tr_recorder_close(&l.record);
         return s;
@@ -451,6 +514,7 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, s
     tr_progress_close(&l.progress);
     tr_logging_close(&l.tell);
     tr_recorder_finish(&l.record);
+    tr_stragglers_close(&l.slow);
     tr_numbers_close(&l.numbers);
     tr_recorder_close(&l.record);
     return s == TR_OK ? look_at_output(&l) : s;

@@ -157,7 +157,6 @@ static void ignored(void **state)
         "--ckpt-format zarr --async-save",
         "--dist-ckpt-format torch",
         "--log-straggler",
-        "--log-energy",
         "--fp8-margin 0 --fp8-interval 1 --fp8-amax-history-len 1024 --fp8-amax-compute-algo max",
         "--fp8-param-gather --fp8-recipe delayed --first-last-layers-bf16",
         "--num-layers-at-start-in-bf16 1 --num-layers-at-end-in-bf16 1 --no-fp8-wgrad",

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "telemetry/timer.h"
 
@@ -68,7 +69,8 @@ static void all_but_setup(const enum tr_timer *timers, int count, bool split)
 
         for (int i = 0; i < count; i++)
             found += timers[i] == (enum tr_timer)t;
-        assert_int_equal(found, kind != TR_TIMER_SETUP && (kind == TR_TIMER_SPLIT) == split);
+        assert_int_equal(found, kind != TR_TIMER_SETUP && kind != TR_TIMER_OWN &&
+                                    (kind == TR_TIMER_SPLIT) == split);
     }
 }
 
@@ -270,6 +272,90 @@ static void few_marks(void **state)
     tr_timers_clock(NULL);
 }
 
+/* A forward pass that computes for 1.5 s and communicates for 8 and 16, one of these in a call within another. */
+static void pass_with_messages(void)
+{
+    tr_timer_start(TR_TIMER_FORWARD_COMPUTE);
+    fake.now += 1.0;
+    tr_timers_own_pause();
+    fake.now += 8.0;
+    tr_timers_own_resume();
+    fake.now += 0.25;
+    tr_timers_own_pause();
+    tr_timers_own_pause();
+    fake.now += 16.0;
+    tr_timers_own_resume();
+    tr_timers_own_resume();
+    fake.now += 0.25;
+    tr_timer_stop(TR_TIMER_FORWARD_COMPUTE);
+}
+
+/* Own compute time leaves communication out, on marks of a device whether or not the other timers wait for it, and
+   also where there are fewer marks than it takes. */
+static void own(void **state)
+{
+    struct tr_clock c = {.ctx = &fake,
+                         .apart = true,
+                         .settle = fake_settle,
+                         .marks = MARKS,
+                         .mark = fake_mark,
+                         .between = fake_between};
+
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        memset(&fake, 0, sizeof fake);
+        c.waits = waits;
+        tr_timers_clock(&c);
+        tr_timers_own(true);
+        tr_timers_own_pause();
+        tr_timers_own_resume();
+        pass_with_messages();
+        tr_timer_start(TR_TIMER_OPTIMIZER);
+        fake.now += 32.0;
+        tr_timer_stop(TR_TIMER_OPTIMIZER);
+        tr_timers_pause(true);
+        pass_with_messages();
+        tr_timers_pause(false);
+        assert_true(tr_timer_seconds(TR_TIMER_OWN_COMPUTE) == 1.5);
+        tr_timers_own(false);
+        tr_timers_reset();
+        pass_with_messages();
+        assert_true(tr_timer_seconds(TR_TIMER_OWN_COMPUTE) == 0.0);
+        assert_true(waits || tr_timer_seconds(TR_TIMER_FORWARD_COMPUTE) == 25.5);
+        tr_timers_reset();
+    }
+    tr_timers_clock(NULL);
+}
+
+static double processor(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Where the processor computes it is this thread's time, in which sleeping does not count: no more than the thread
+   had in all. */
+static void own_of_thread(void **state)
+{
+    const double before = processor();
+    double seconds;
+
+    (void)state;
+    tr_timers_reset();
+    tr_timers_own(true);
+    tr_timer_start(TR_TIMER_BACKWARD_COMPUTE);
+    while (processor() < before + 0.01)
+        ;
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
+    tr_timer_stop(TR_TIMER_BACKWARD_COMPUTE);
+    seconds = tr_timer_take(TR_TIMER_OWN_COMPUTE);
+    assert_true(seconds > 0.0 && seconds <= processor() - before);
+    assert_true(tr_timer_take(TR_TIMER_BACKWARD_COMPUTE) >= 0.05);
+    tr_timers_own(false);
+}
+
 /* Set-up begins before there is a device and ends when there is none any more. */
 static void around(void **state)
 {
@@ -349,9 +435,10 @@ static void split(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables),    cmocka_unit_test(levels),     cmocka_unit_test(named),
-        cmocka_unit_test(line),      cmocka_unit_test(host_waits), cmocka_unit_test(marks),
-        cmocka_unit_test(few_marks), cmocka_unit_test(around),     cmocka_unit_test(split),
+        cmocka_unit_test(tables),    cmocka_unit_test(levels),        cmocka_unit_test(named),
+        cmocka_unit_test(line),      cmocka_unit_test(host_waits),    cmocka_unit_test(marks),
+        cmocka_unit_test(few_marks), cmocka_unit_test(around),        cmocka_unit_test(split),
+        cmocka_unit_test(own),       cmocka_unit_test(own_of_thread),
     };
 
     return run_tap(tests);

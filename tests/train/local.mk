@@ -37,8 +37,8 @@ tests_train_t_masks_SOURCES = tests/train/t_masks.c $(GOLDEN_SOURCES)
 
 HALF_RUNS = \
 	tests/train/t_plan.1.mpi tests/train/t_plan.2.mpi \
-	tests/train/t_overflow.2.mpi
-check_PROGRAMS += tests/train/t_plan tests/train/t_overflow
+	tests/train/t_overflow.2.mpi tests/train/t_origin.8.mpi
+check_PROGRAMS += tests/train/t_plan tests/train/t_overflow tests/train/t_origin
 check_SCRIPTS += $(HALF_RUNS)
 CLEANFILES += $(HALF_RUNS)
 TESTS += $(HALF_RUNS)
@@ -69,6 +69,14 @@ EXTRA_DIST += tests/train/t_hung.sh
 # What a start costs.
 TESTS += tests/train/t_startup.sh
 EXTRA_DIST += tests/train/t_startup.sh tests/train/startup.c
+
+# Energy in the log.
+TESTS += tests/train/t_energy_log.sh
+EXTRA_DIST += tests/train/t_energy_log.sh tests/train/powercap.c
+
+# A slow rank is named.
+TESTS += tests/train/t_slow_rank.sh
+EXTRA_DIST += tests/train/t_slow_rank.sh tests/train/clock.c
 
 # What of a transfer is waiting.
 TESTS += tests/train/t_split.sh

@@ -5,7 +5,7 @@
 # 65 data, 69 resources, 70 a loss that is not finite, 74 input and output.  All ranks stop together.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 38
+plan 39
 
 check "a dataset is built" small_corpus
 once=--train-iters=2
@@ -74,9 +74,11 @@ fails "an .idx of the format before mmap" 65 "TNTIDX" small 1 "$once" --data-pat
 fails "tokens beyond the vocabulary" 65 "corpus_text_document" \
     small 2 "$once" --vocab-size 100 --data-cache-path "$work/cache"
 
-fails "a loss that is not finite" 70 "not finite" \
+fails "a loss that is not finite" 70 "not finite at iteration 2, first in the output of layer 0 of 0 to 3 (" \
     small 2 --pipeline-model-parallel-size 2 --train-iters 60 --lr 1e30 --lr-warmup-fraction 0 \
     --clip-grad 1e30
+fails "an overflow that no loss scale helps" 0 "iteration 1 are not finite, first in the gradient of encoder.final" \
+    small 2 --tensor-model-parallel-size 2 --train-iters 2 --fp16 --loss-scale 1e30
 fails "saving where one may not" 74 "checkpoint" \
     small 2 "$once" --save "$work/text.txt/below" --save-interval 1
 mkdir -p "$work/empty/iter_0000007"

@@ -229,6 +229,7 @@ static enum tr_status cuda_open(const struct tr_device_how *how, struct tr_devic
         return s;
     }
     describe_into(g, bytes);
+    snprintf(g->which, sizeof g->which, "GPU %d (%s)", g->ordinal, g->uuid);
     *out = (struct tr_device *)g;
     return TR_OK;
 }
@@ -241,6 +242,16 @@ static int cuda_threads(const struct tr_device *d)
 static const char *cuda_describe(const struct tr_device *d)
 {
     return tr_cuda_of(d)->line;
+}
+
+static const char *cuda_which(const struct tr_device *d)
+{
+    return tr_cuda_of(d)->which;
+}
+
+static const char *cuda_uuid(const struct tr_device *d)
+{
+    return tr_cuda_of(d)->uuid;
 }
 
 static const char *cuda_kernels(const struct tr_device *d, enum tr_dtype type)
@@ -456,6 +467,8 @@ const struct tr_backend tr_cuda = {
     .close = cuda_close,
     .threads = cuda_threads,
     .describe = cuda_describe,
+    .which = cuda_which,
+    .uuid = cuda_uuid,
     .kernels = cuda_kernels,
     .news = cuda_news,
     .reserve = cuda_reserve,

@@ -46,7 +46,8 @@ struct tr_cuda {
     int processors; /* streaming multiprocessors */
     size_t shared;  /* bytes of shared memory that a block may have */
     bool tf32;
-    bool any_order;          /* of cuDNN's additions: as struct tr_device_how has it */
+    bool any_order; /* of cuDNN's additions: as struct tr_device_how has it */
+    char which[64];
     char name[64], uuid[48]; /* "NVIDIA H200", "GPU-1b2c..." */
     cudaStream_t compute;
     struct tr_cuda_pace pace; /* of the compute stream */
