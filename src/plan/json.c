@@ -195,13 +195,13 @@ static json_t *chunk_size_json(const struct tr_plan *p, const struct tr_plan_chu
         "used", x->used, "chunks", x->chunks, "weights_bytes", x->bytes, "slots", x->slots));
 
     if (x->least > 0) {
-        set(o, "needs_bytes", json_integer(x->least));
+        json_object_set_new(o, "needs_bytes", json_integer(x->least));
         return o;
     }
-    set(o, "fetches", json_integer(x->moves.fetches));
-    set(o, "writes", json_integer(x->moves.writes));
-    set(o, "fetched_bytes", json_real(x->moves.fetched * c->value_bytes));
-    set(o, "written_bytes", json_real(x->moves.written * c->grad_bytes));
+    json_object_set_new(o, "fetches", json_integer(x->moves.fetches));
+    json_object_set_new(o, "writes", json_integer(x->moves.writes));
+    json_object_set_new(o, "fetched_bytes", json_real(x->moves.fetched * c->value_bytes));
+    json_object_set_new(o, "written_bytes", json_real(x->moves.written * c->grad_bytes));
     return o;
 }
 

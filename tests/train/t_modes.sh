@@ -28,7 +28,7 @@ stays  --chunk-memory 900K
 "
 # And for each other, which is only killed.  t_servers.sh and t_adam8.sh kill theirs each time.
 lossy='
-adasum  --dp-mode adasum
+adasum  --dp-mode adasum --untie-embeddings-and-output-weights
 horovod --strategy horovod --dp-wire fp16 --fusion-threshold-mb 0.02
 '
 more_lossy='
@@ -54,8 +54,16 @@ rows() { echo "$1" | grep .; }
 names() { rows "$1" | awk '{ print $1 }'; }
 rest() { rows "$1" | awk -v name="$2" '$1 == name { $1 = ""; print }'; }
 
+# modes_of LAYOUT: Adasum refuses sequence parallelism.
+modes_of() { names "$modes$lossy" | if [ "$1" = tensor ]; then grep -v -x adasum; else cat; fi; }
+# Two tests for each mode of each layout, and the lossless ones go on as others.
+tests=1
+for layout in $(names "$layouts"); do
+    tests=$((tests + 2 * $(modes_of "$layout" | wc -l) + others * $(names "$modes" | wc -l)))
+done
+
 mkdir "$work/states" || exit 1
-plan $((1 + ((2 + others) * $(rows "$modes" | wc -l) + 2 * $(rows "$lossy" | wc -l)) * $(rows "$layouts" | wc -l)))
+plan $tests
 check "a dataset is built" small_corpus
 
 # train LAYOUT MODE OPTION...
@@ -93,7 +101,7 @@ goes_on() {
 }
 
 for layout in $(names "$layouts"); do
-    for mode in $(names "$modes$lossy"); do
+    for mode in $(modes_of "$layout"); do
         check "$layout, $mode: a run that is never broken" \
             train "$layout" "$mode" --save "$work/$layout.$mode" --save-interval $((iterations / 2))
         echo "$tap_out" > "$work/$layout.$mode.log"
