@@ -3,4 +3,5 @@ TELEMETRY_TESTS = tests/telemetry/t_energy tests/telemetry/t_lines tests/telemet
 
 check_PROGRAMS += $(TELEMETRY_TESTS)
 TESTS += $(TELEMETRY_TESTS)
-EXTRA_DIST += tests/telemetry/jitter.def
+TESTS += tests/telemetry/t_nvml.sh
+EXTRA_DIST += tests/telemetry/jitter.def tests/telemetry/t_nvml.sh tests/telemetry/fake_nvml.c

@@ -103,6 +103,24 @@ static void closed(void **state)
     assert_true(tr_energy_take(&e) == 0.0);
 }
 
+/* With the library of tests/telemetry/t_nvml.sh: 1.5 J between two looks. */
+static void gpus(void **state)
+{
+    const struct tr_energy_of of = {.gpu = "GPU-5"}, other = {.gpu = "GPU-6"};
+    struct tr_energy e;
+
+    (void)state;
+    if (!getenv("TR_FAKE_NVML"))
+        return;
+    assert_fails(TR_ERESOURCE, "cannot count the energy of GPU-6", tr_energy_open(&e, &other));
+    assert_ok(tr_energy_open(&e, &of));
+    assert_int_equal(e.by, TR_ENERGY_NVML);
+    assert_true(near(tr_energy_take(&e), 1.5));
+    tr_energy_leave(&e);
+    tr_energy_enter(&e);
+    assert_true(near(tr_energy_take(&e), 3.0));
+}
+
 static void drop_all(void)
 {
     char *command = tr_format("rm -rf '%s'", folder);
@@ -114,10 +132,8 @@ static void drop_all(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(zones),
-        cmocka_unit_test(left_out),
-        cmocka_unit_test(unreadable),
-        cmocka_unit_test(closed),
+        cmocka_unit_test(zones),  cmocka_unit_test(left_out), cmocka_unit_test(unreadable),
+        cmocka_unit_test(closed), cmocka_unit_test(gpus),
     };
     int bad;
 
