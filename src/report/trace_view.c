@@ -18,12 +18,12 @@ static const struct {
     const char *name, *colour;
     bool some; /* only some traces have it, and only their legends */
 } kinds[KINDS] = {
-    [FORWARD] = {"forward", "#4e79a7"},
-    [BACKWARD] = {"backward", "#59a14f"},
-    [MESSAGE] = {"message", "#f28e2b"},
-    [WAIT] = {"waiting", "#d4d4d4"},
-    [GRADIENTS] = {"gradients", "#b07aa1"},
-    [OPTIMIZER] = {"optimizer", "#e15759"},
+    [FORWARD] = {"forward", "#4e79a7", false},
+    [BACKWARD] = {"backward", "#59a14f", false},
+    [MESSAGE] = {"message", "#f28e2b", false},
+    [WAIT] = {"waiting", "#d4d4d4", false},
+    [GRADIENTS] = {"gradients", "#b07aa1", false},
+    [OPTIMIZER] = {"optimizer", "#e15759", false},
     [WEIGHTS] = {"gradients of weights", "#76b7b2", true},
 };
 
