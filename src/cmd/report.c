@@ -20,6 +20,7 @@ enum show {
     SHOW_RUNS,
     SHOW_SUMMARY,
     SHOW_STARTS,
+    SHOW_GOODPUT,
     SHOW_SLOW,
     SHOW_BREAKDOWN,
     SHOW_SCALING,
@@ -44,7 +45,8 @@ struct options {
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
     CHOICE(ROWS_GROUP, show, "show", "show", "auto",
-           "which table; auto shows runs, summary, starts if there are several, slow if a slow "
+           "which table; auto shows runs, summary, starts and goodput if there are several, slow "
+           "if a slow "
            "rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(
@@ -90,6 +92,7 @@ static const struct tr_spelling spellings[] = {
     {"show", "runs", SHOW_RUNS, TR_SPELLING_MAIN, NULL},
     {"show", "summary", SHOW_SUMMARY, TR_SPELLING_MAIN, NULL},
     {"show", "starts", SHOW_STARTS, TR_SPELLING_MAIN, NULL},
+    {"show", "goodput", SHOW_GOODPUT, TR_SPELLING_MAIN, NULL},
     {"show", "slow", SHOW_SLOW, TR_SPELLING_MAIN, NULL},
     {"show", "breakdown", SHOW_BREAKDOWN, TR_SPELLING_MAIN, NULL},
     {"show", "scaling", SHOW_SCALING, TR_SPELLING_MAIN, NULL},
@@ -275,6 +278,9 @@ static enum tr_status make(const struct tr_present *p, enum show which, struct t
     case SHOW_STARTS:
         tr_present_starts(p, t);
         break;
+    case SHOW_GOODPUT:
+        tr_present_goodput(p, t);
+        break;
     case SHOW_SLOW:
         tr_present_slow(p, t);
         break;
@@ -297,6 +303,7 @@ static enum tr_status make_auto(const struct tr_present *p, struct tr_table *t, 
         [SHOW_RUNS] = true,
         [SHOW_SUMMARY] = true,
         [SHOW_STARTS] = restarted(p->runs),
+        [SHOW_GOODPUT] = restarted(p->runs),
         [SHOW_SLOW] = have_slow(p->runs),
         [SHOW_BREAKDOWN] = have_timers(p->runs),
         [SHOW_SCALING] = gpus_differ(p->runs),

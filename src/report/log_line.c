@@ -202,6 +202,26 @@ static void read_start(struct tr_reader *r, const char *at)
         r->begun.resumed = 0;
 }
 
+/* at: "start-up (seconds): 0.748 | program: 0.082 | MPI: 0.422 | launch: 0.194 | model: ...".  The first date comes when
+   ranks are launched. */
+static void read_ready(struct tr_reader *r, const char *at)
+{
+    static const char *const before[] = {"program", "MPI", "launch"};
+    const char *s = at + strlen("start-up (seconds): ");
+    struct tr_start *start = tr_reader_start(r);
+    struct tr_scan_field f;
+    double seconds;
+
+    if (!r->open || !tr_scan_number(&s, &seconds))
+        return;
+    start->ready = seconds;
+    start->before = 0.0;
+    tr_scan_blanks(&s);
+    for (bool last = !tr_scan_text(&s, "|"); !last && tr_scan_field(&s, &f); last = f.last)
+        for (size_t i = 0; i < sizeof before / sizeof before[0]; i++)
+            start->before += f.good && tr_field_is(&f, before[i]) ? f.value : 0.0;
+}
+
 /* at: "- arguments -". */
 static void read_arguments(struct tr_reader *r, const char *at)
 {
@@ -415,6 +435,7 @@ static const struct {
     {"[Rank ", read_memory},
     {"using world size:", read_world},
     {"[start ", read_start},
+    {"start-up (seconds): ", read_ready},
     {"- arguments -", read_arguments},
     {"validation loss at ", read_validation},
     {"saving checkpoint at iteration", read_saving},

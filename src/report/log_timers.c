@@ -78,6 +78,8 @@ void tr_reader_timers(struct tr_reader *r, const char *at)
             tr_reader_odd(r, TR_ODDITY_CUT);
             return;
         }
+        if (f.good && tr_field_is(&f, "save-checkpoint"))
+            tr_reader_start(r)->saving += f.value / 1000.0;
         if (f.good)
             add_timing(r, f.name, f.length,
                        &(struct tr_timing){0, f.value, f.value, f.value, f.value});

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "config/flops.h"
+#include "report/allocation.h"
 #include "report/compare.h"
 #include "report/scaling.h"
+#include "util/text.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
 
@@ -273,6 +275,54 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
                   "HFU and MFU are these over the peak of the card (--gpu, --peak-tflops).  Ideal "
                   "bubble: (p-1) / (k m + p-1), p stages of k chunks, m micro-batches.");
     note_warmup(p, t);
+}
+
+/* Hours, or nothing where dates are missing. */
+static void add_hours(struct tr_table *t, const struct tr_allocation *a, double seconds)
+{
+    tr_table_real(t, isnan(a->allocated) ? NAN : seconds / 3600.0, 3);
+}
+
+void tr_present_goodput(const struct tr_present *p, struct tr_table *t)
+{
+    static const struct tr_column columns[] = {
+        {"log", "Log"},
+        {"starts", "Starts"},
+        {"allocated_hours", "Allocated h"},
+        {"useful_hours", "Useful h"},
+        {"goodput", "Goodput %"},
+        {"start_hours", "Start-up h"},
+        {"saving_hours", "Saving h"},
+        {"again_hours", "Did again h"},
+        {"rest_hours", "Rest h"},
+        {"between_hours", "Between starts h"},
+    };
+    int64_t ends = 0;
+
+    tr_table_init(t, "goodput", "Goodput", columns, COUNT(columns));
+    for (int i = 0; i < p->runs->count; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+        const struct tr_allocation a = tr_allocation_of(r);
+        const double hours[] = {a.start, a.saving, a.again, a.rest, a.between};
+
+        tr_table_text(t, "%s", r->name);
+        tr_table_real(t, (double)r->starts, 0);
+        add_hours(t, &a, a.allocated);
+        add_hours(t, &a, a.useful);
+        tr_table_real(t, a.allocated > 0.0 ? 100.0 * a.useful / a.allocated : NAN, 1);
+        for (int k = 0; k < COUNT(hours); k++)
+            add_hours(t, &a, hours[k]);
+        ends += a.ends;
+    }
+    tr_table_note(t, "Allocated: from the first to the last date of each start.  Useful: "
+                     "iterations that no later "
+                     "start did again.  Rest: evaluation, and what the log has no times of.  "
+                     "Between starts nothing "
+                     "was allocated.");
+    if (ends > 0)
+        tr_table_note(
+            t, "%lld start%s ended without a date: they count until their last line with a time.",
+            (long long)ends, tr_plural(ends));
 }
 
 void tr_present_starts(const struct tr_present *p, struct tr_table *t)

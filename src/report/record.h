@@ -73,6 +73,9 @@ struct tr_start {
     int end;             /* row of ends.def, or TR_END_UNKNOWN */
     int64_t end_line;
     char began[32], ended[32]; /* the first and the last date that it names, or "" */
+    /* Seconds: from its first moment to the first iteration, and of these before the first date; that training waited
+       for checkpoints; of its iterations that a later start did again. */
+    double ready, before, saving, again;
 };
 
 /* A line that names a slow rank, or says that it is none any more; --slow-rank-percent. */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "report/allocation.h"
 #include "report/reader.h"
 #include "util/file.h"
 #include "util/text.h"
@@ -170,8 +171,10 @@ static void go_back(struct tr_reader *r, int64_t iteration)
         start->resumed = iteration > step ? iteration - step : 0;
     start->lost = reached > start->resumed ? reached - start->resumed : 0;
     run->lost += start->lost;
-    while (run->rows > 0 && run->row[run->rows - 1].iteration > start->resumed)
+    while (run->rows > 0 && run->row[run->rows - 1].iteration > start->resumed) {
+        run->start[run->row[run->rows - 1].start].again += tr_allocation_row(run, run->rows - 1);
         run->timings = run->row[--run->rows].first_timing;
+    }
 }
 
 static bool same_number(double x, double y)
