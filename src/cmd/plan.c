@@ -6,12 +6,15 @@
 
 #include "cmd/cmd.h"
 #include "config/words.h"
+#include "plan/pareto.h"
+#include "sweep/space.h"
 #include "train/start.h"
 #include "util/log.h"
 
 struct ask {
-    bool json, zero;
-    char *machine;
+    bool json, zero, search;
+    char *machine, *gpus, *batches;
+    struct tr_words keep;
     int64_t fit;
 };
 
@@ -31,6 +34,17 @@ static const struct tr_opt rows[] = {
     OPT(INT, fit, "fit", NULL,
         "also name the changes with which it would fit GPUs of so many MiB, though it fits or they "
         "are others than those of the machine"),
+    OPT(FLAG, search, "search", NULL,
+        "search all options that change memory or speed, and print the runs that no other beats in "
+        "time, memory and "
+        "GPU-hours at once, and why the neighbours of the fastest were rejected"),
+    OPT(WORDS, keep, "search-keep", NULL,
+        "options whose values --search keeps as they are, without their dashes, as in "
+        "micro-batch-size zero-stage"),
+    OPT(TEXT, gpus, "search-gpus", NULL,
+        "numbers of GPUs to search, 64,128, or 64-512, which doubles; --world-size unless given"),
+    OPT(TEXT, batches, "search-global-batch", NULL,
+        "global batch sizes to search, a list like that; --global-batch-size unless given"),
     OPT(FLAG, json, "json", NULL, "print one JSON object: all stages, bytes and seconds"),
 };
 
@@ -42,8 +56,9 @@ static const struct tr_options *table(void)
 }
 
 const struct tr_doc tr_doc_plan = {
-    .synopsis = "trireme plan [--machine NAME|FILE] [--fit MIB] [--zero] [--json] [@file] "
-                "[--option value ...]",
+    .synopsis =
+        "trireme plan [--machine NAME|FILE] [--fit MIB] [--zero] [--search] [--json] [@file] "
+        "[--option value ...]",
     .about =
         "Plan a run without a job, MPI or a GPU: the memory of every pipeline stage and whether "
         "it fits the GPU, the time of an iteration with its breakdown (bubble included), "
@@ -93,6 +108,81 @@ static void warn(const struct tr_plan *p)
                "all-reduces of every layer would cross the slow network between nodes; take a "
                "divisor of %d",
                w, p->machine.name, node, node);
+}
+
+static enum tr_status read_list(const char *option, const char *list, int64_t *value, int *count)
+{
+    *count = list ? tr_sweep_numbers(list, value, TR_PARETO_NUMBERS) : 0;
+    if (!list || *count > 0)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--%s '%s' is no list of up to %d whole numbers from 1: say 64,128, or 64-512, "
+                   "which is 64,128,256,512",
+                   option, list, TR_PARETO_NUMBERS);
+}
+
+static enum tr_status read_keep(const struct ask *a, struct tr_pareto_ask *out)
+{
+    for (int i = 0; i < a->keep.count; i++) {
+        bool known = false;
+
+        for (int d = 0; d < TR_PARETO_DIMS; d++) {
+            out->fixed[d] = out->fixed[d] || tr_pareto_says(d, a->keep.word[i]);
+            known = known || tr_pareto_says(d, a->keep.word[i]);
+        }
+        if (!known)
+            return TR_FAIL(TR_ECONFIG,
+                           "--search-keep %s: a search does not change it; what it changes is in "
+                           "docs/plan.md, as in --search-keep micro-batch-size",
+                           a->keep.word[i]);
+    }
+    return TR_OK;
+}
+
+static enum tr_status search(const struct ask *a, const struct tr_config *c)
+{
+    struct tr_pareto_ask ask = {.everything = false};
+    struct tr_machine machine;
+    struct tr_plan base = {0};
+    struct tr_pareto found;
+    enum tr_status s;
+
+    if (!a->machine)
+        return TR_FAIL(TR_ECONFIG, "--search compares times and memory on a machine: give its "
+                                   "profile with --machine, as in --machine jean-zay-v100-32g");
+    TR_TRY(read_list("search-gpus", a->gpus, ask.gpus, &ask.gpu_counts));
+    TR_TRY(read_list("search-global-batch", a->batches, ask.batches, &ask.batch_counts));
+    TR_TRY(read_keep(a, &ask));
+    TR_TRY(tr_machine_find(a->machine, &machine));
+    s = tr_plan_itself(c, &machine, &base);
+    if (s == TR_OK)
+        s = tr_pareto_search(&base, &ask, &found);
+    if (s == TR_OK && a->json) {
+        json_t *all = tr_pareto_json(&found);
+
+        json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+        putchar('\n');
+        json_decref(all);
+    } else if (s == TR_OK) {
+        tr_pareto_text(&base, &found, stdout);
+    }
+    tr_plan_release(&base);
+    return s;
+}
+
+/* What would be ignored. */
+static enum tr_status check_search(const struct ask *a)
+{
+    if (!a->search && (a->gpus || a->batches || a->keep.count > 0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--search-gpus, --search-global-batch and --search-keep are about "
+                       "--search: give it, too");
+    if (a->search && (a->zero || a->fit != TR_UNSET_INT))
+        return TR_FAIL(TR_ECONFIG,
+                       "--search prints runs and no plan of one, so --%s has nothing to "
+                       "say: leave one of them out",
+                       a->zero ? "zero" : "fit");
+    return TR_OK;
 }
 
 static enum tr_status tell(const struct ask *a, const struct tr_config *c)
@@ -146,9 +236,11 @@ int tr_cmd_plan(int argc, char **argv)
     if (s == TR_OK)
         s = check(&c);
     if (s == TR_OK)
+        s = check_search(&a);
+    if (s == TR_OK)
         s = tr_start_count(&c, false);
     if (s == TR_OK)
-        s = tell(&a, &c);
+        s = a.search ? search(&a, &c) : tell(&a, &c);
     tr_args_release(&words);
     tr_options_release(table(), &a);
     tr_config_release(&c);

@@ -9,6 +9,7 @@ libtrireme_a_SOURCES += \
 	src/plan/megatron.c \
 	src/plan/memory.c \
 	src/plan/others.c \
+	src/plan/pareto.c src/plan/pareto.def src/plan/pareto.h \
 	src/plan/plan_parts.h \
 	src/plan/plan.c src/plan/plan.h \
 	src/plan/text.c \
