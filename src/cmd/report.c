@@ -33,7 +33,7 @@ struct options {
     int show, format, plot, flops_formula;
     int64_t warmup, iteration;
     double peak;
-    char *gpu, *output;
+    char *gpu, *output, *columns;
     bool join, recompute, timeline;
     int64_t fact[TR_FACTS];
 };
@@ -45,9 +45,11 @@ struct options {
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
     CHOICE(ROWS_GROUP, show, "show", "show", "auto",
-           "which table; auto shows runs, summary, starts and goodput if there are several, slow "
-           "if a slow "
-           "rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
+           "which table; auto shows runs, summary, starts and goodput if there are several, slow if a "
+           "slow rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
+    ROW(TEXT, columns, "columns", NULL, ANY,
+        "columns of the table of runs, NAME or NAME=HEADER with commas between them, or a list of "
+        "columns by name, jean-zay or megatron; then it is the only table"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(
         ROWS_GROUP, plot, "plot", "plot", "none",
@@ -139,6 +141,7 @@ const struct tr_doc tr_doc_report = {
         "    trireme report slurm-4711.out\n"
         "    trireme report slurm-*.out --join --gpu v100\n"
         "    trireme report 16.log 64.log --show scaling --format markdown\n"
+        "    trireme report 16.log 64.log --columns jean-zay --format markdown\n"
         "    trireme report before.log after.log --show comparison\n"
         "    trireme report run.log --plot loss -o loss.svg\n"
         "    trireme report --timeline trace.json -o iteration.svg\n"
@@ -342,7 +345,9 @@ static enum tr_status write_tables(const struct options *o, const struct tr_pres
     int count = 0;
 
     memset(t, 0, sizeof t);
-    if (o->show == SHOW_AUTO)
+    if (o->columns)
+        s = make(p, SHOW_RUNS, &t[count++]);
+    else if (o->show == SHOW_AUTO)
         s = make_auto(p, t, &count);
     else
         s = make(p, (enum show)o->show, &t[count++]);
@@ -409,6 +414,11 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
         return TR_FAIL(TR_ECONFIG,
                        "--plot makes no tables, so --show and --format say nothing with "
                        "it: leave them out");
+    if (o->columns &&
+        (o->timeline || o->plot != TR_PLOT_NONE || (o->show != SHOW_AUTO && o->show != SHOW_RUNS)))
+        return TR_FAIL(TR_ECONFIG,
+                       "--columns is of the table of runs, and another output was asked for: leave "
+                       "it out, or leave out --show, --plot and --timeline");
     if (o->gpu && o->peak > 0.0)
         return TR_FAIL(TR_ECONFIG, "--gpu and --peak-tflops both say the peak: give one of them");
     return TR_OK;
@@ -417,8 +427,10 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
 static enum tr_status report(const struct options *o, const struct tr_words *logs)
 {
     struct tr_records runs = {0};
+    struct tr_columns columns = {0};
     struct tr_present p = {
         .runs = &runs,
+        .columns = &columns,
         .warmup = o->warmup == TR_UNSET_INT ? TR_WARMUP_AUTO : o->warmup,
         .formula = o->flops_formula == TR_FLOPS_AUTO ? TR_FLOPS_2024 : o->flops_formula,
     };
@@ -428,12 +440,15 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
     if (o->timeline)
         return write_timeline(o, logs->word[0]);
     TR_TRY(find_peak(o, &p.peak));
-    s = read_logs(o, logs, &runs);
+    s = tr_columns_parse(o->columns ? o->columns : "default", &columns);
+    if (s == TR_OK)
+        s = read_logs(o, logs, &runs);
     override(o, &runs);
     shorten_names(&runs);
     if (s == TR_OK)
         s = o->plot == TR_PLOT_NONE ? write_tables(o, &p) : write_plot(o, &p);
     tr_records_release(&runs);
+    tr_columns_release(&columns);
     return s;
 }
 

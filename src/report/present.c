@@ -26,27 +26,6 @@ static void summarize(const struct tr_present *p, const struct tr_record *r, str
     tr_summarize(r, p->warmup, p->formula, peak_of(p, r), s);
 }
 
-/* Digits after the point such that a small number has some that say something. */
-static int digits(double x, int usual)
-{
-    return usual + (fabs(x) < 10.0) + (fabs(x) < 1.0) + (fabs(x) < 0.1);
-}
-
-static void add_real(struct tr_table *t, double x, int usual)
-{
-    tr_table_real(t, x, digits(x, usual));
-}
-
-static void add_fact(struct tr_table *t, const struct tr_record *r, enum tr_fact f)
-{
-    tr_table_real(t, tr_record_fact(r, f), 0);
-}
-
-static int last_end(const struct tr_record *r)
-{
-    return r->starts > 0 ? r->start[r->starts - 1].end : TR_END_UNKNOWN;
-}
-
 /* Lines that were left out, for the notes of all tables of times. */
 static void note_warmup(const struct tr_present *p, struct tr_table *t)
 {
@@ -69,75 +48,30 @@ static void note_warmup(const struct tr_present *p, struct tr_table *t)
         interrupted);
 }
 
-static void add_notes(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
-{
-    int end = last_end(r);
-
-    if (r->rows == 0)
-        tr_table_text(t, "failed: %s", tr_end_text(end));
-    else if (end != TR_END_UNKNOWN && !tr_end_orderly(end))
-        tr_table_text(t, "%" PRId64 " iterations, then %s", s->last, tr_end_text(end));
-    else
-        tr_table_text(t, "%s", r->start[r->starts - 1].ended);
-}
-
 void tr_present_runs(const struct tr_present *p, struct tr_table *t)
 {
-    static const struct tr_column columns[] = {
-        {"log", "Log"},
-        {"nodes", "Nodes"},
-        {"size", "Size"},
-        {"gpus", "GPUs"},
-        {"dp", "DP"},
-        {"tp", "TP"},
-        {"pp", "PP"},
-        {"mbs", "MBS"},
-        {"gbs", "GBS"},
-        {"mem_mib", "Mem"},
-        {"seconds_per_it", "Sec/it"},
-        {"tflops", "TFLOPs"},
-        {"notes", "Notes"},
-    };
-
-    tr_table_init(t, "runs", "Runs", columns, COUNT(columns));
+    tr_table_init(t, "runs", "Runs", p->columns->head, p->columns->count);
     for (int i = 0; i < p->runs->count; i++) {
-        const struct tr_record *r = &p->runs->list[i];
         struct tr_summary s;
-        char size[16];
 
-        summarize(p, r, &s);
-        tr_model_size(s.parameters, size);
-        tr_table_text(t, "%s", r->name);
-        add_fact(t, r, TR_FACT_NODES);
-        tr_table_text(t, "%s", size);
-        add_fact(t, r, TR_FACT_WORLD);
-        add_fact(t, r, TR_FACT_DP);
-        add_fact(t, r, TR_FACT_TP);
-        add_fact(t, r, TR_FACT_PP);
-        add_fact(t, r, TR_FACT_MICRO_BATCH);
-        add_fact(t, r, TR_FACT_BATCH);
-        add_real(t, s.reserved, 0);
-        tr_table_real(t, s.ms.median / 1e3, 3);
-        add_real(t, s.hardware_tflops, 1);
-        add_notes(t, r, &s);
+        summarize(p, &p->runs->list[i], &s);
+        tr_columns_row(p->columns, &p->runs->list[i], &s, t);
     }
-    tr_table_note(t,
-                  "Mem: MiB reserved, the most of any rank.  Sec/it: median.  TFLOPs: of a GPU, by "
-                  "formula sc21, recomputation included.");
+    tr_columns_note(p->columns, t);
     note_warmup(p, t);
 }
 
 static void add_times(struct tr_table *t, const struct tr_summary *s)
 {
-    add_real(t, s->ms.median, 1);
-    add_real(t, s->ms.mean, 1);
-    add_real(t, s->ms.min, 1);
-    add_real(t, s->ms.max, 1);
-    add_real(t, s->samples_per_second, 2);
+    tr_table_scaled(t, s->ms.median, 1);
+    tr_table_scaled(t, s->ms.mean, 1);
+    tr_table_scaled(t, s->ms.min, 1);
+    tr_table_scaled(t, s->ms.max, 1);
+    tr_table_scaled(t, s->samples_per_second, 2);
     tr_table_real(t, s->tokens_per_second, 0);
-    add_real(t, s->hardware_tflops, 2);
-    add_real(t, s->model_tflops, 2);
-    add_real(t, s->logged_tflops, 2);
+    tr_table_scaled(t, s->hardware_tflops, 2);
+    tr_table_scaled(t, s->model_tflops, 2);
+    tr_table_scaled(t, s->logged_tflops, 2);
     tr_table_real(t, 100.0 * s->hfu, 2);
     tr_table_real(t, 100.0 * s->mfu, 2);
     tr_table_real(t, 100.0 * s->bubble, 1);
@@ -145,8 +79,8 @@ static void add_times(struct tr_table *t, const struct tr_summary *s)
 
 static void add_rest(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
 {
-    add_real(t, s->allocated, 0);
-    add_real(t, s->reserved, 0);
+    tr_table_scaled(t, s->allocated, 0);
+    tr_table_scaled(t, s->reserved, 0);
     tr_table_real(t, s->loss_first, -6);
     tr_table_real(t, s->loss_last, -6);
     tr_table_real(t, s->loss_least, -6);
@@ -156,7 +90,7 @@ static void add_rest(struct tr_table *t, const struct tr_record *r, const struct
     tr_table_real(t, (double)r->saves, 0);
     tr_table_real(t, (double)r->starts, 0);
     tr_table_real(t, (double)r->lost, 0);
-    tr_table_text(t, "%s", tr_end_text(last_end(r)));
+    tr_table_text(t, "%s", tr_end_text(tr_record_end(r)));
 }
 
 /* Medians of energy and of what the lines "traffic" say, in the order of the columns. */
@@ -180,7 +114,7 @@ static void add_medians(struct tr_table *t, const struct tr_present *p, const st
     struct tr_selection chosen = tr_select_rows(r, p->warmup);
 
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        add_real(t, tr_selection_order(r, &chosen, of[i].field).median, of[i].digits);
+        tr_table_scaled(t, tr_selection_order(r, &chosen, of[i].field).median, of[i].digits);
     tr_selection_release(&chosen);
 }
 
@@ -479,9 +413,9 @@ static void add_scaling(const struct tr_present *p, struct tr_table *t, const st
     tr_table_real(t, 100.0 * s.hidden, 1);
     tr_table_real(t, 100.0 * s.step, 1);
     tr_table_real(t, 100.0 * s.balance, 1);
-    add_real(t, s.gemm, 2);
+    tr_table_scaled(t, s.gemm, 2);
     tr_table_real(t, 100.0 * s.gemm / peak_of(p, r), 1);
-    add_real(t, s.total, 2);
+    tr_table_scaled(t, s.total, 2);
     tr_table_real(t, 100.0 * s.total / peak_of(p, r), 1);
 }
 

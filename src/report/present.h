@@ -2,6 +2,7 @@
 #ifndef TR_REPORT_PRESENT_H
 #define TR_REPORT_PRESENT_H
 
+#include "report/columns.h"
 #include "report/record.h"
 #include "report/table.h"
 
@@ -11,9 +12,10 @@ struct tr_present {
     int64_t warmup; /* iterations, or TR_WARMUP_AUTO */
     int formula;    /* TR_FLOPS_ of config/enums.def, of the model's operations; not AUTO */
     double peak;    /* TFLOP/s of a GPU; NAN: that of the card that the log names, if it does */
+    const struct tr_columns *columns; /* of the table of runs */
 };
 
-/* A row for each run, in the columns in which people keep their tables; runs that failed stay. */
+/* A row for each run, in the columns that were chosen; runs that failed stay. */
 void tr_present_runs(const struct tr_present *p, struct tr_table *t);
 
 /* All numbers of tr_summarize(), a row for each run. */

@@ -137,6 +137,11 @@ const char *tr_end_text(int end)
     return end == TR_END_UNKNOWN ? "the log does not say" : ends[end].meaning;
 }
 
+int tr_record_end(const struct tr_record *r)
+{
+    return r->starts > 0 ? r->start[r->starts - 1].end : TR_END_UNKNOWN;
+}
+
 bool tr_end_orderly(int end)
 {
     return end != TR_END_UNKNOWN &&

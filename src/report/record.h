@@ -144,6 +144,9 @@ const char *tr_fact_key(enum tr_fact f);
 const char *tr_field_key(enum tr_field f);
 const char *tr_end_text(int end);
 
+/* How its last start ended: a row of ends.def, or TR_END_UNKNOWN. */
+int tr_record_end(const struct tr_record *r);
+
 /* Did the program leave by itself, with nothing left undone that it was asked to do? */
 bool tr_end_orderly(int end);
 

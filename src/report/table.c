@@ -66,6 +66,13 @@ void tr_table_real(struct tr_table *t, double x, int decimals)
         add(t, (struct tr_cell){.kind = TR_CELL_REAL, .real = x, .decimals = decimals});
 }
 
+void tr_table_scaled(struct tr_table *t, double x, int usual)
+{
+    double size = fabs(x);
+
+    tr_table_real(t, x, usual + (size < 10.0) + (size < 1.0) + (size < 0.1));
+}
+
 void tr_table_none(struct tr_table *t)
 {
     add(t, (struct tr_cell){.kind = TR_CELL_NONE});

@@ -52,6 +52,8 @@ void tr_table_release(struct tr_table *t);
 /* The next cell.  A number that is NAN is an empty cell, one that is infinite a text. */
 void tr_table_text(struct tr_table *t, const char *fmt, ...) TR_PRINTF(2, 3);
 void tr_table_real(struct tr_table *t, double x, int decimals);
+/* With more digits the smaller it is, `usual` from 10 on, so that a small number has some that count. */
+void tr_table_scaled(struct tr_table *t, double x, int usual);
 void tr_table_none(struct tr_table *t);
 
 void tr_table_note(struct tr_table *t, const char *fmt, ...) TR_PRINTF(2, 3);

@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 87
+plan 100
 logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -105,6 +105,29 @@ m64 --show breakdown > "$work/64"
 check "64 GPUs: the largest timer is the pipeline that drains" same \
     "$(printf '%.1f %.1f' "$(part drain ms < "$work/64")" "$(part drain timer_ms < "$work/64")")" \
     "762.0 811.3"
+# The rows of these two runs as the study printed them, and its headings.
+row() { sed -n 's/\r$//; 2p'; }
+check "16 GPUs: the published row" same "$(m16 --columns jean-zay | row)" "16,7.5B,1,4,1,4,430ms"
+check "64 GPUs: the published row" same "$(m64 --columns jean-zay | row)" "64,30B,1,4,1,16,1439ms"
+check "what they are" same "$(m64 --columns jean-zay | sed -n 's/\r$//; 1p')" "gpus,size,mbs,micro_batches,dp,pp,time"
+check "the published headings" same "$("$trireme" report "$small" --columns jean-zay --format markdown | grep GPUs |
+    tr -s ' ')" "| GPUs | Size | Micro-BS | PP Chunks | DP | PP | Throughput |"
+# The formula that Megatron-LM's paper has for parameters, 12 l h^2 (1 + 13 / 12 h + (V + s) / 12 l h); the final
+# LayerNorm is not in it, 8192 of 7.5E9.  PFLOP/s are the 17.99 TFLOP/s above, times 16.
+m16 --columns megatron > "$work/paper"
+check "parameters by the formula of the paper" close_to "$(csv parameters < "$work/paper")" \
+    "$(awk 'BEGIN { l = 36; h = 4096; print 12 * l * h * h * (1 + 13 / (12 * h) + (50688 + 512) / (12 * l * h)) / 1e9 }')" 1e-5
+check "PFLOP/s of all GPUs" close_to "$(csv pflops < "$work/paper")" 0.28784 0.001
+check "its columns" same "$(head -n 1 "$work/paper" | tr -d '\r')" \
+    "parameters,heads,hidden,layers,tp,pp,gpus,gbs,tflops,hfu_percent,pflops"
+check "columns in another order, and a heading" same "$("$trireme" report "$small" --columns "pp=Stages,tp" \
+    --format markdown | grep '^|' | tr -s ' -' | tr '\n' ' ')" "| Stages | TP | | -: | -: | | 4 | 4 | "
+fails "no such column" 64 "there is no column 'speed'" "$trireme" report "$small" --columns gpus,speed
+fails "an empty column" 64 "there is no column ''" "$trireme" report "$small" --columns gpus,
+fails "a column twice" 64 "has gpus twice" "$trireme" report "$small" --columns gpus,gpus=N
+fails "an empty heading" 64 "gpus= has no header" "$trireme" report "$small" --columns gpus=
+fails "columns of another table" 64 "--columns is of the table of runs" "$trireme" report "$small" --columns gpus \
+    --show summary
 fails "what a bare line lacks" 64 "give --pipeline-model-parallel-size" \
     "$trireme" report "$work/16.log" --show breakdown
 

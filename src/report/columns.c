@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "report/columns.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/file.h"
+
+enum {
+#define COLUMN(symbol, name, header, note, put) COLUMN_##symbol,
+#include "report/columns.def"
+    COLUMNS
+};
+
+static const struct {
+    const char *name, *header, *note;
+} known[COLUMNS] = {
+#define COLUMN(symbol, name, header, note, put) {name, header, note},
+#include "report/columns.def"
+};
+
+static const struct {
+    const char *name, *columns;
+} presets[] = {
+#define PRESET(name, columns) {name, columns},
+#include "report/columns.def"
+};
+
+/* ---- which ---- */
+
+static char *all_names(void)
+{
+    char *names = tr_format("%s", known[0].name);
+
+    for (int i = 1; i < COLUMNS; i++) {
+        char *more = tr_format("%s, %s", names, known[i].name);
+
+        free(names);
+        names = more;
+    }
+    return names;
+}
+
+static enum tr_status unknown(const char *name)
+{
+    char *names = all_names();
+    enum tr_status s =
+        TR_FAIL(TR_ECONFIG,
+                "--columns: there is no column '%s', so the table cannot be made; give "
+                "jean-zay, megatron, or some of %s",
+                name, names);
+
+    free(names);
+    return s;
+}
+
+static int find(const char *name)
+{
+    for (int i = 0; i < COLUMNS; i++)
+        if (strcmp(known[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static bool has(const struct tr_columns *c, int which)
+{
+    for (int i = 0; i < c->count; i++)
+        if (c->which[i] == which)
+            return true;
+    return false;
+}
+
+/* "NAME" or "NAME=HEADER", which is cut in two. */
+static enum tr_status add(struct tr_columns *c, char *word)
+{
+    char *header = strchr(word, '=');
+    int which;
+
+    if (header)
+        *header++ = '\0';
+    which = find(word);
+    if (which < 0)
+        return unknown(word);
+    if (has(c, which))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--columns has %s twice, and programs could not tell the two apart; give it once",
+            word);
+    if (header && !*header)
+        return TR_FAIL(TR_ECONFIG,
+                       "--columns: %s= has no header; give one, or leave out the =", word);
+    c->head = tr_grow(c->head, c->count, sizeof *c->head);
+    c->which = tr_grow(c->which, c->count, sizeof *c->which);
+    c->head[c->count] =
+        (struct tr_column){known[which].name, header ? header : known[which].header};
+    c->which[c->count++] = which;
+    return TR_OK;
+}
+
+enum tr_status tr_columns_parse(const char *list, struct tr_columns *out)
+{
+    char *rest;
+
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (strcmp(presets[i].name, list) == 0)
+            list = presets[i].columns;
+    *out = (struct tr_columns){.list = tr_format("%s", list)};
+    rest = out->list;
+    while (rest)
+        TR_TRY(add(out, strsep(&rest, ",")));
+    return TR_OK;
+}
+
+void tr_columns_release(struct tr_columns *c)
+{
+    free(c->head);
+    free(c->which);
+    free(c->list);
+    *c = (struct tr_columns){0};
+}
+
+/* ---- cells ---- */
+
+static void put_fact(struct tr_table *t, const struct tr_record *r, enum tr_fact f)
+{
+    tr_table_real(t, tr_record_fact(r, f), 0);
+}
+
+static void put_size(struct tr_table *t, const struct tr_summary *s)
+{
+    char size[16];
+
+    tr_model_size(s->parameters, size);
+    tr_table_text(t, "%s", size);
+}
+
+static void put_time(struct tr_table *t, const struct tr_summary *s)
+{
+    if (isnan(s->ms.median))
+        tr_table_none(t);
+    else
+        tr_table_text(t, "%.0fms", s->ms.median);
+}
+
+static void put_notes(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
+{
+    int end = tr_record_end(r);
+
+    if (r->rows == 0)
+        tr_table_text(t, "failed: %s", tr_end_text(end));
+    else if (end != TR_END_UNKNOWN && !tr_end_orderly(end))
+        tr_table_text(t, "%" PRId64 " iterations, then %s", s->last, tr_end_text(end));
+    else
+        tr_table_text(t, "%s", r->start[r->starts - 1].ended);
+}
+
+static void put_cell(int which, const struct tr_record *r, const struct tr_summary *s,
+                     struct tr_table *t)
+{
+    switch (which) {
+#define COLUMN(symbol, name, header, note, put) \
+    case COLUMN_##symbol:                       \
+        put;                                    \
+        break;
+#include "report/columns.def"
+    default:
+        TR_ASSERT(false);
+    }
+}
+
+void tr_columns_row(const struct tr_columns *c, const struct tr_record *r,
+                    const struct tr_summary *s, struct tr_table *t)
+{
+    for (int i = 0; i < c->count; i++)
+        put_cell(c->which[i], r, s, t);
+}
+
+void tr_columns_note(const struct tr_columns *c, struct tr_table *t)
+{
+    char *all = tr_format("%s", "");
+
+    for (int i = 0; i < c->count; i++) {
+        const char *note = known[c->which[i]].note;
+        char *more =
+            *note ? tr_format("%s%s%s: %s.", all, *all ? "  " : "", c->head[i].name, note) : NULL;
+
+        if (!more)
+            continue;
+        free(all);
+        all = more;
+    }
+    if (*all)
+        tr_table_note(t, "%s", all);
+    free(all);
+}

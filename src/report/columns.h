@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_REPORT_COLUMNS_H
+#define TR_REPORT_COLUMNS_H
+
+#include "report/summary.h"
+#include "report/table.h"
+
+/* Columns of the table of runs, those of columns.def that were chosen, in this order. */
+struct tr_columns {
+    struct tr_column *head; /* [count], owned; their headers lie in `list` */
+    int *which;             /* [count] rows of columns.def, owned */
+    int count;
+    char *list; /* owned */
+};
+
+/* `list` is the name of a preset, or "NAME[=HEADER],...".  TR_ECONFIG for a name that columns.def lacks, an
+   empty header and a column that is there twice.  *out is released by the caller in any case. */
+enum tr_status tr_columns_parse(const char *list, struct tr_columns *out) TR_MUST_CHECK;
+void tr_columns_release(struct tr_columns *c);
+
+/* The cells of a run, and the sentence on units and formulas, if there is one. */
+void tr_columns_row(const struct tr_columns *c, const struct tr_record *r,
+                    const struct tr_summary *s, struct tr_table *t);
+void tr_columns_note(const struct tr_columns *c, struct tr_table *t);
+
+#endif
