@@ -44,9 +44,10 @@ struct options {
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
-    CHOICE(ROWS_GROUP, show, "show", "show", "auto",
-           "which table; auto shows runs, summary, starts and goodput if there are several, slow if a "
-           "slow rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
+    CHOICE(
+        ROWS_GROUP, show, "show", "show", "auto",
+        "which table; auto shows runs, summary, starts and goodput if there are several, slow if a "
+        "slow rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
     ROW(TEXT, columns, "columns", NULL, ANY,
         "columns of the table of runs, NAME or NAME=HEADER with commas between them, or a list of "
         "columns by name, jean-zay or megatron; then it is the only table"),

@@ -82,7 +82,7 @@ real() {
     cat "$work/table"
     # Its own parts, from the lines: useful are 1 to 6 of the first start and all of the second.
     useful=$(awk '/^ iteration/ { for (i = 1; i < NF; i++) if ($i == "(ms):") ms = $(i + 1); sub("/.*", "", $2)
-        if (FILENAME ~ /first/ ? $2 + 0 <= 6 : 1) n += ms } END { printf "%.3f", n / 1000 }' "$work/first" "$work/second")
+        if (FILENAME ~ /first/ ? $2 + 0 <= 6 : 1) n += ms } END { printf "%.6f", n / 1000 }' "$work/first" "$work/second")
     echo "useful $useful, $(csv useful_hours) s"
     awk -v a="$useful" -v b="$(csv useful_hours)" -v again="$(csv again_hours)" -v start="$(csv start_hours)" \
         'BEGIN { exit !(a > 0 && (a / b - 1) ^ 2 < 1e-6 && again > 0 && start > 0) }'
