@@ -608,7 +608,7 @@ static struct tr_pass key_of(const struct pass *p, enum tr_pass_kind kind)
     const struct tr_chunk *c = p->c;
 
     return (struct tr_pass){
-        .kind = kind,
+        .kind = (int32_t)kind,
         .training = c->m->training,
         .adds = kind != TR_PASS_FORWARD && c->m->adds,
         .again = backward && c->heads && c->head.logits_of != &p->x->head,
