@@ -31,10 +31,12 @@ static void check_run(const struct tr_record *r)
 
 static void make_tables(const struct tr_records *runs, FILE *out)
 {
-    const struct tr_present p = {runs, TR_WARMUP_AUTO, TR_FLOPS_CORE, 125.0};
-    struct tr_table t[7];
+    struct tr_columns columns;
+    const struct tr_present p = {runs, TR_WARMUP_AUTO, TR_FLOPS_CORE, 125.0, &columns};
+    struct tr_table t[9];
     enum tr_status s[3];
 
+    MUST(tr_columns_parse("default", &columns) == TR_OK);
     memset(t, 0, sizeof t);
     tr_present_runs(&p, &t[0]);
     tr_present_summary(&p, &t[1]);
@@ -43,12 +45,15 @@ static void make_tables(const struct tr_records *runs, FILE *out)
     s[0] = tr_present_breakdown(&p, &t[4]);
     s[1] = tr_present_scaling(&p, &t[5]);
     s[2] = tr_present_comparison(&p, &t[6]);
+    tr_present_goodput(&p, &t[7]);
+    tr_present_slow(&p, &t[8]);
     for (int i = 0; i < 3; i++)
         MUST(s[i] == TR_OK || s[i] == TR_EDATA || s[i] == TR_ECONFIG);
     for (int f = TR_TABLE_TEXT; f <= TR_TABLE_HTML; f++)
-        tr_tables_write(t, 7, (enum tr_table_format)f, out);
-    for (int i = 0; i < 7; i++)
+        tr_tables_write(t, 9, (enum tr_table_format)f, out);
+    for (int i = 0; i < 9; i++)
         tr_table_release(&t[i]);
+    tr_columns_release(&columns);
 }
 
 static void run(const uint8_t *data, size_t size)
