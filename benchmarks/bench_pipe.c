@@ -105,7 +105,7 @@ static struct tr_sched_cost cost_of(const struct tr_run *run, const double *forw
     fault = tr_sched_check(all, &cost);
     if (fault)
         tr_die(TR_EINTERNAL, "%s", fault);
-    *seconds = tr_sched_seconds(all, forward, backward);
+    *seconds = tr_sched_seconds(all, forward, backward, NULL);
     for (int r = 0; r < ranks; r++)
         tr_sched_release(&all[r]);
     free(all);
