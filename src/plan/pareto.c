@@ -416,20 +416,43 @@ static double gpu_hours(const struct search *v, const struct tr_pareto_run *r)
     return r->seconds * r->world / 3600.0 * all / tokens;
 }
 
+/* What the options that were given say of each dimension. */
+static void given(const struct tr_shape *s, int64_t value[TR_PARETO_DIMS])
+{
+    const struct tr_data_parallel *dp = &s->dp;
+
+    value[TR_PARETO_tensor] = s->layout.w;
+    value[TR_PARETO_pipeline] = s->layout.p;
+    value[TR_PARETO_chunks] = s->layout.k;
+    value[TR_PARETO_schedule] =
+        s->layout.schedule == TR_PIPE_INTERLEAVED ? TR_PIPE_1F1B : s->layout.schedule;
+    value[TR_PARETO_micro] = s->batches.micro_batch;
+    value[TR_PARETO_recompute] =
+        s->activations.recompute != TR_RECOMPUTE_NONE ? TR_GRANULARITY_FULL : TR_GRANULARITY_NONE;
+    value[TR_PARETO_sequence] = s->activations.sequence;
+    value[TR_PARETO_zero] = dp->weight_shards > 1      ? 3
+                            : dp->gradient_shards > 1  ? 2
+                            : dp->optimizer_shards > 1 ? 1
+                                                       : 0;
+    value[TR_PARETO_optimizer] = s->offload.hosted > 0.0;
+    value[TR_PARETO_layers] = s->activations.offload_layers > 0;
+}
+
+/* What to change of the options that were given. */
 static void describe(const struct search *v, struct tr_pareto_run *r)
 {
+    int64_t before[TR_PARETO_DIMS];
     size_t n = 0;
 
+    given(&v->base->shape, before);
     r->options[0] = '\0';
     for (int d = 0; d < TR_PARETO_DIMS; d++) {
         char text[64];
 
-        if (v->ask->fixed[d])
+        if (v->ask->fixed[d] || r->value[d] == before[d])
             continue;
-        spell(d, r->value[d], text);
-        if (text[0] != '\0')
-            n +=
-                (size_t)snprintf(r->options + n, sizeof r->options - n, "%s%s", n ? " " : "", text);
+        spell_value(d, r->value[d], text);
+        n += (size_t)snprintf(r->options + n, sizeof r->options - n, "%s%s", n ? " " : "", text);
     }
 }
 

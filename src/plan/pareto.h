@@ -38,7 +38,7 @@ struct tr_pareto_ask {
     bool everything; /* leave nothing out before its memory is counted: for tests */
 };
 
-/* A run: its options as one types them, and what is planned for it. */
+/* A run: what it changes of the options that were given, "no --x" for one to leave out, and what is planned for it. */
 struct tr_pareto_run {
     int64_t value[TR_PARETO_DIMS];
     int world;
