@@ -34,7 +34,7 @@ struct search {
 
 /* ---- dimensions ---- */
 
-/* Numbers 1, 2, 4, ... up to `most` and, where `divides`, of its divisors alone. */
+/* 1, 2, 4, ... up to `most`. */
 static int doubled(int64_t most, int64_t value[VALUES])
 {
     int n = 0;
@@ -210,18 +210,13 @@ static void set_layers(struct tr_config *c, int64_t value)
 }
 
 static const struct dim {
-    const char *option, *what, *others;
+    const char *option, *others;
     int (*values)(const struct search *v, const struct tr_config *c, int64_t value[VALUES]);
     void (*set)(struct tr_config *c, int64_t value);
 } dims[] = {
-#define DIM(name, option, what, others) {option, what, others, values_##name, set_##name},
+#define DIM(name, option, others) {option, others, values_##name, set_##name},
 #include "plan/pareto.def"
 };
-
-const char *tr_pareto_option(int dim)
-{
-    return dims[dim].option;
-}
 
 bool tr_pareto_says(int dim, const char *option)
 {
@@ -235,40 +230,28 @@ bool tr_pareto_says(int dim, const char *option)
     return false;
 }
 
-/* As one types it; "" for what is so without a word. */
+/* As one types it, or "no --x" for what is so where --x is left out. */
 static void spell(int dim, int64_t value, char text[64])
 {
-    const bool flag =
-        dim == TR_PARETO_sequence || dim == TR_PARETO_optimizer || dim == TR_PARETO_layers;
+    const char *option = dims[dim].option;
 
-    text[0] = '\0';
-    if (dim == TR_PARETO_recompute && value == TR_GRANULARITY_FULL)
-        snprintf(text, 64, "--recompute-granularity full --recompute-method uniform");
-    else if (dim == TR_PARETO_schedule && value != TR_PIPE_1F1B)
-        snprintf(text, 64, "--%s %s", dims[dim].option,
-                 tr_config_spelling(dims[dim].option, (int)value));
-    else if (flag && value)
-        snprintf(text, 64, "--%s", dims[dim].option);
-    else if (!flag && dim != TR_PARETO_recompute && dim != TR_PARETO_schedule &&
-             value > (dim != TR_PARETO_zero))
-        snprintf(text, 64, "--%s %lld", dims[dim].option, (long long)value);
-}
-
-/* The same for a neighbour, whose value must be named in any case. */
-static void spell_value(int dim, int64_t value, char text[64])
-{
-    spell(dim, value, text);
-    if (text[0] != '\0')
-        return;
-    if (dim == TR_PARETO_recompute)
-        snprintf(text, 64, "no --%s", dims[dim].option);
-    else if (dim == TR_PARETO_schedule)
-        snprintf(text, 64, "--%s %s", dims[dim].option,
-                 tr_config_spelling(dims[dim].option, (int)value));
-    else if (dim == TR_PARETO_sequence || dim == TR_PARETO_optimizer || dim == TR_PARETO_layers)
-        snprintf(text, 64, "no --%s", dims[dim].option);
-    else
-        snprintf(text, 64, "--%s %lld", dims[dim].option, (long long)value);
+    switch (dim) {
+    case TR_PARETO_recompute:
+        snprintf(text, 64,
+                 value == TR_GRANULARITY_FULL ? "--%s full --recompute-method uniform" : "no --%s",
+                 option);
+        break;
+    case TR_PARETO_schedule:
+        snprintf(text, 64, "--%s %s", option, tr_config_spelling(option, (int)value));
+        break;
+    case TR_PARETO_sequence:
+    case TR_PARETO_optimizer:
+    case TR_PARETO_layers:
+        snprintf(text, 64, "%s--%s", value ? "" : "no ", option);
+        break;
+    default:
+        snprintf(text, 64, "--%s %lld", option, (long long)value);
+    }
 }
 
 /* ---- all combinations ---- */
@@ -295,13 +278,14 @@ static double least_bytes(const struct tr_shape *s, int64_t params)
 /* Parameters of the largest stage of that many tensor ranks and stages. */
 static int64_t stage_params(const struct tr_shape *s)
 {
+    const int last = s->layout.p - 1, ends[] = {0, last};
     int64_t most = 0;
 
-    for (int stage = 0; stage<s->layout.p; stage += s->layout.p> 1 ? s->layout.p - 1 : 1) {
+    for (int i = 0; i < (last > 0 ? 2 : 1); i++) {
         struct tr_params list;
         int64_t n;
 
-        tr_params_list(&s->dims, &s->layout, 0, stage, &list);
+        tr_params_list(&s->dims, &s->layout, 0, ends[i], &list);
         n = tr_params_number(&list);
         most = n > most ? n : most;
         tr_params_release(&list);
@@ -451,7 +435,7 @@ static void describe(const struct search *v, struct tr_pareto_run *r)
 
         if (v->ask->fixed[d] || r->value[d] == before[d])
             continue;
-        spell_value(d, r->value[d], text);
+        spell(d, r->value[d], text);
         n += (size_t)snprintf(r->options + n, sizeof r->options - n, "%s%s", n ? " " : "", text);
     }
 }
@@ -603,7 +587,7 @@ static void neighbours(struct search *v)
             if (values[i] == best->value[d])
                 continue;
             dims[d].set(&c, values[i]);
-            spell_value(d, values[i], why->options);
+            spell(d, values[i], why->options);
             reason(v, best, &now, &c, why);
             v->out->rejected++;
         }

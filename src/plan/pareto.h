@@ -18,11 +18,10 @@
  * counted as it would be allocated, but for those whose parameters alone take as much as the least so far.
  */
 enum tr_pareto_dim {
-#define DIM(name, option, what, others) TR_PARETO_##name,
+#define DIM(name, option, others) TR_PARETO_##name,
 #include "plan/pareto.def"
     TR_PARETO_DIMS
 };
-const char *tr_pareto_option(int dim);
 
 enum {
     TR_PARETO_NUMBERS = 16,
