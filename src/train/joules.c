@@ -5,31 +5,38 @@
 
 #include "util/log.h"
 
-static enum tr_status open_mine(struct tr_joules *j)
+static enum tr_status open_mine(struct tr_joules *j, int by)
 {
     const struct tr_run *r = j->run;
     const struct tr_backend *on = r->queue.on;
-    struct tr_energy_of of = {.folder = "/sys/class/powercap"};
+    const enum tr_energy_reader reader = tr_energy_reader(by);
+    const struct tr_energy_of of = {
+        .by = by, .gpu = on->apart ? on->uuid(r->device) : NULL, .sys = "/sys"};
 
-    if (on->apart && r->config->gpu_oversubscribe)
+    if (reader == TR_ENERGY_RANK && r->config->gpu_oversubscribe)
         return TR_FAIL(TR_ECONFIG, "--log-energy counts a GPU for each rank, and with "
                                    "--gpu-oversubscribe ranks share them: leave one of them out");
-    if (on->apart)
-        of.gpu = on->uuid(r->device);
-    else if (r->launch.local_rank != 0)
+    if ((reader == TR_ENERGY_NODE && r->launch.local_rank != 0) ||
+        (reader == TR_ENERGY_JOB && r->world->rank != 0))
         return TR_OK;
     return tr_energy_open(&j->energy, &of);
 }
 
 enum tr_status tr_joules_open(struct tr_joules *j, struct tr_run *run)
 {
+    const struct tr_config *c = run->config;
+    const int by = tr_energy_source(c->energy_source, run->queue.on->apart);
+
     *j = (struct tr_joules){.run = NULL};
-    if (!run->config->log_energy)
+    if (!c->log_energy && c->energy_source != TR_ENERGY_AUTO)
+        return TR_FAIL(TR_ECONFIG, "--energy-source says what --log-energy counts by, and without "
+                                   "that nothing is counted: add it, or remove --energy-source");
+    if (!c->log_energy)
         return TR_OK;
     j->run = run;
-    TR_TRY(tr_comm_agree(run->world, open_mine(j)));
-    tr_print_rank0("> energy by %s: %s\n", tr_energy_name(j->energy.by),
-                   tr_energy_what(j->energy.by));
+    j->energy.by = by;
+    TR_TRY(tr_comm_agree(run->world, open_mine(j, by)));
+    tr_print_rank0("> energy by %s: %s\n", tr_energy_name(by), tr_energy_what(by));
     return TR_OK;
 }
 

@@ -5,7 +5,7 @@
 #include "telemetry/energy.h"
 #include "train/run.h"
 
-/* --log-energy: what all ranks use for training.  On CPUs one rank of each node counts for it, on GPUs each rank its own. */
+/* --log-energy: what all ranks use for training, as those count it who read the counters of --energy-source. */
 struct tr_joules {
     struct tr_run *run; /* borrowed; NULL: nobody counts */
     struct tr_energy energy;

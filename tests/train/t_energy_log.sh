@@ -8,7 +8,7 @@
 
 ${CC:-cc} -shared -fPIC -D_GNU_SOURCE -o "$work/powercap.so" "$srcdir/tests/train/powercap.c" -ldl \
     > "$work/cc.log" 2>&1 || skip_all "no shared library can be made: $(head -n 1 "$work/cc.log")"
-plan 6
+plan 7
 unset SLURM_JOB_ID SLURM_JOB_END_TIME
 check "a dataset is built" small_corpus
 
@@ -42,3 +42,4 @@ if [ -e /sys/class/powercap/intel-rapl:0 ]; then
 else
     fails "refused where nothing counts" 69 "there is no zone of RAPL" small 2 --train-iters 2 --log-energy
 fi
+fails "a source, and nothing to count" 64 "says what --log-energy counts by" small 2 --train-iters 2 --energy-source rapl
