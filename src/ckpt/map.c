@@ -83,9 +83,9 @@ static void open_bounce(struct tr_ckpt_map *m, const struct tr_ckpt_tensors *ten
 {
     m->access = tensors->access;
     m->ctx = tensors->ctx;
-    if (!m->access && (!tensors->q || !tensors->q->on->apart))
-        return;
     m->q = tensors->q;
+    if (!m->access && (!m->q || !m->q->on->apart))
+        return;
     m->bounce = malloc(TR_CKPT_BOUNCE * sizeof *m->bounce);
     if (!m->bounce)
         tr_die(TR_ERESOURCE, "no memory left to bring a checkpoint's tensors to the host");
@@ -181,17 +181,20 @@ float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_
 void tr_ckpt_copy(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                   int64_t lo, int64_t hi, float *to)
 {
-    const int64_t at = place_of(m, kind, piece, lo);
+    const struct tr_tensor out = tr_tensor_1(to, TR_F32, hi - lo);
+    struct tr_tensor part;
 
     if (m->access) {
-        m->access(m->ctx, kind, at, hi - lo, to, false);
-    } else if (m->bounce) {
-        struct tr_tensor part = elements(m, kind, piece, lo, hi);
-
-        m->q->on->download(m->q, to, &part);
-    } else {
-        memcpy(to, tr_f32(&m->buffer[kind]) + at, (size_t)(hi - lo) * sizeof *to);
+        m->access(m->ctx, kind, place_of(m, kind, piece, lo), hi - lo, to, false);
+        return;
     }
+    part = elements(m, kind, piece, lo, hi);
+    if (m->bounce)
+        m->q->on->download(m->q, to, &part);
+    else if (m->q)
+        m->q->on->copy(m->q, &out, &part); /* by all of its threads */
+    else
+        memcpy(to, tr_f32(&part), (size_t)(hi - lo) * sizeof *to);
 }
 
 const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
