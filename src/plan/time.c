@@ -94,6 +94,7 @@ struct tr_sched tr_plan_list(const struct tr_shape *s, int rank, int micros)
         .chunks = s->layout.k,
         .micros = micros,
         .group = s->layout.group,
+        .vee = s->layout.vee,
     };
 }
 
