@@ -20,12 +20,18 @@ int tr_grid_number(const struct tr_layout *l, struct tr_place at)
     return at.tp + l->w * (at.dp + l->d * at.pp);
 }
 
+int tr_grid_log_rank(const struct tr_layout *l)
+{
+    return tr_grid_rank(
+        l, (struct tr_place){.tp = l->w - 1, .dp = l->d - 1, .pp = tr_layout_head_stage(l)});
+}
+
 static enum tr_status open_groups(struct tr_grid *g)
 {
     enum tr_status (*split)(struct tr_comm *, int, int, const char *, struct tr_comm *) =
         g->world->via->split;
     const int tp = g->at.tp, dp = g->at.dp, pp = g->at.pp;
-    const bool end = g->first_stage || g->last_stage;
+    const bool end = g->has_embedding || g->has_head;
 
     /* The color of a group is made of the coordinates that its ranks share. */
     TR_TRY(split(g->world, dp + g->d * pp, tp, "tp", &g->tp));
@@ -47,8 +53,8 @@ enum tr_status tr_grid_open(struct tr_comm *world, const struct tr_layout *l, st
                        "ranks of this job; start it with W * P * D ranks",
                        w, p, d, world->size);
     out->at = tr_grid_place(l, world->rank);
-    out->first_stage = out->at.pp == 0;
-    out->last_stage = out->at.pp == p - 1;
+    out->has_embedding = tr_layout_has_embedding(l, out->at.pp);
+    out->has_head = tr_layout_has_head(l, out->at.pp);
     status = open_groups(out);
     if (status != TR_OK)
         tr_grid_close(out);
@@ -73,14 +79,15 @@ void tr_grid_dry(const struct tr_layout *l, int rank, struct tr_grid *out)
 {
     const int w = l->w, p = l->p, d = l->d;
     struct tr_place at = tr_grid_place(l, rank);
-    bool first = at.pp == 0, last = at.pp == p - 1;
+    const bool first = tr_layout_has_embedding(l, at.pp), last = tr_layout_has_head(l, at.pp);
+    const bool apart = tr_layout_ends_apart(l);
 
     *out = (struct tr_grid){.w = w, .p = p, .d = d, .at = at};
-    out->first_stage = first;
-    out->last_stage = last;
+    out->has_embedding = first;
+    out->has_head = last;
     out->tp = dry("tp", at.tp, w);
     out->dp = dry("dp", at.dp, d);
     out->pp = dry("pp", at.pp, p);
     out->mp = dry("mp", at.tp + w * at.pp, w * p);
-    out->embed = dry("embed", first ? 0 : 1, p == 1 ? 1 : first || last ? 2 : 0);
+    out->embed = dry("embed", first ? 0 : 1, !first && !last ? 0 : apart ? 2 : 1);
 }

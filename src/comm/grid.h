@@ -28,17 +28,20 @@ int tr_grid_rank(const struct tr_layout *l, struct tr_place at);
    and that ranks at the same place read. */
 int tr_grid_number(const struct tr_layout *l, struct tr_place at);
 
+/* The last rank of the stage that has the head: it has the loss, and writes the log. */
+int tr_grid_log_rank(const struct tr_layout *l);
+
 struct tr_grid {
     int w, p, d;
     struct tr_place at;
-    bool first_stage, last_stage;
+    bool has_embedding, has_head; /* its stage */
     struct tr_comm *world; /* borrowed */
     struct tr_comm tp;     /* same dp and pp; its rank is at.tp */
     struct tr_comm dp;     /* same tp and pp */
     struct tr_comm pp;     /* same tp and dp; its rank is at.pp */
     struct tr_comm mp;     /* model parallel: all ranks with the same dp; for the norm */
-    struct tr_comm embed;  /* first and last stage of one pp group; size 0 on other stages,
-                              size 1 when P is 1 */
+    struct tr_comm embed;  /* the stages of one pp group with the embedding and the head; size 0 on
+                              other stages, size 1 where one has both */
 };
 
 /* Split the world.  Collective over it; TR_ECONFIG when w * p * d of the layout is not its size. */

@@ -58,20 +58,61 @@ static int64_t layers_of(const struct tr_layout *l, int64_t at, int64_t *before)
     }
 }
 
+/* ---- where virtual stages are ---- */
+
+struct tr_route tr_layout_route(const struct tr_layout *l)
+{
+    return (struct tr_route){.ranks = l->p, .chunks = l->k, .vee = l->vee};
+}
+
+bool tr_layout_is_first(const struct tr_layout *l, int stage, int chunk)
+{
+    return tr_route_is_first(tr_layout_route(l), (struct tr_vstage){stage, chunk});
+}
+
+bool tr_layout_is_last(const struct tr_layout *l, int stage, int chunk)
+{
+    return tr_route_is_last(tr_layout_route(l), (struct tr_vstage){stage, chunk});
+}
+
+bool tr_layout_has_embedding(const struct tr_layout *l, int stage)
+{
+    return stage == tr_route_at(tr_layout_route(l), 0).rank;
+}
+
+int tr_layout_head_stage(const struct tr_layout *l)
+{
+    return tr_route_at(tr_layout_route(l), l->p * l->k - 1).rank;
+}
+
+bool tr_layout_has_head(const struct tr_layout *l, int stage)
+{
+    return stage == tr_layout_head_stage(l);
+}
+
+bool tr_layout_ends_apart(const struct tr_layout *l)
+{
+    return !tr_layout_has_embedding(l, tr_layout_head_stage(l));
+}
+
+static int number_of(const struct tr_layout *l, int stage, int chunk)
+{
+    TR_ASSERT(stage >= 0 && stage < l->p && chunk >= 0 && chunk < l->k);
+    return tr_route_number(tr_layout_route(l), (struct tr_vstage){stage, chunk});
+}
+
 int64_t tr_layout_layers(const struct tr_layout *l, int stage, int chunk)
 {
     int64_t before;
 
-    TR_ASSERT(stage >= 0 && stage < l->p && chunk >= 0 && chunk < l->k);
-    return layers_of(l, (int64_t)chunk * l->p + stage, &before);
+    return layers_of(l, number_of(l, stage, chunk), &before);
 }
 
 int64_t tr_layout_first_layer(const struct tr_layout *l, int stage, int chunk)
 {
     int64_t before;
 
-    TR_ASSERT(stage >= 0 && stage < l->p && chunk >= 0 && chunk < l->k);
-    (void)layers_of(l, (int64_t)chunk * l->p + stage, &before);
+    (void)layers_of(l, number_of(l, stage, chunk), &before);
     return before;
 }
 

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "config/config.h"
+#include "config/route.h"
 #include "util/status.h"
 
 /* Virtual stages that follow one another and hold the same number of layers. */
@@ -39,12 +40,12 @@ struct tr_layout {
     struct tr_chunking chunks;
     bool part_shards; /* each part of the flat buffers (model/param.h) is sharded by itself */
     int k;            /* model chunks per pipeline rank; 1 unless interleaved */
+    bool vee;         /* where the virtual stages are: config/route.h */
     int schedule;     /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
     int group;        /* N, micro-batches that a chunk takes before the next one; P, or more
                            where the schedule is interleaved */
-    /* The layers of all P K virtual stages, in the order in which a micro-batch passes through them:
-       chunk 0 of all stages, then chunk 1 of all.  The first holds the embedding besides, the last the
-       head. */
+    /* The layers of all P K virtual stages, in the order in which a micro-batch passes through them.  The
+       first holds the embedding besides, the last the head. */
     int runs;
     struct tr_layout_run run[TR_LAYOUT_RUNS];
     bool spread; /* no option says where the layers are that P does not divide */
@@ -74,6 +75,20 @@ bool tr_layout_add(struct tr_layout *l, int64_t stages, int64_t layers);
  * 6,6,6,6,7,7,7,3.
  */
 void tr_layout_spread(struct tr_layout *l, int64_t stages, int64_t layers);
+
+struct tr_route tr_layout_route(const struct tr_layout *l);
+
+/* Whether chunk `chunk` of pipeline stage `stage` is the first virtual stage, with the embedding; the last one,
+   with the head. */
+bool tr_layout_is_first(const struct tr_layout *l, int stage, int chunk);
+bool tr_layout_is_last(const struct tr_layout *l, int stage, int chunk);
+
+/* Whether the stage has one that is; which stage has the head; whether that is another than the one with the
+   embedding. */
+bool tr_layout_has_embedding(const struct tr_layout *l, int stage);
+bool tr_layout_has_head(const struct tr_layout *l, int stage);
+int tr_layout_head_stage(const struct tr_layout *l);
+bool tr_layout_ends_apart(const struct tr_layout *l);
 
 /* How many layers chunk `chunk` of pipeline stage `stage` holds, none only where the embedding or
    the head stands alone, and the first of them (0-based, in the whole model). */

@@ -21,6 +21,7 @@ libtrireme_a_SOURCES += \
 	src/config/model_family.c src/config/model_family.h \
 	src/config/other_families.def \
 	src/config/near.c src/config/near.h \
+	src/config/route.c src/config/route.h \
 	src/config/flops.c src/config/flops.h \
 	src/config/theory.c src/config/theory.h \
 	src/config/machine.c src/config/machine.def src/config/machine.h \

@@ -190,7 +190,7 @@ static const float *scores_of(struct work *w, int64_t seat)
 static void choose(struct work *w)
 {
     struct tr_run *r = w->r;
-    const int stages = r->shape.layout.p;
+    const struct tr_layout *l = &r->shape.layout;
 
     if (tr_chunk_has_loss(last_chunk(r))) {
         r->grid.tp.via->allgather(&r->grid.tp, &r->queue, &r->picked);
@@ -201,8 +201,8 @@ static void choose(struct work *w)
                                          text_of(w, &w->seat[i])->count, &w->logprob[i]);
         r->queue.on->upload(&r->queue, &r->chosen, w->chosen);
     }
-    if (stages > 1)
-        r->grid.pp.via->broadcast(&r->grid.pp, &r->queue, &r->chosen, stages - 1);
+    if (l->p > 1)
+        r->grid.pp.via->broadcast(&r->grid.pp, &r->queue, &r->chosen, tr_layout_head_stage(l));
     r->queue.on->download(&r->queue, w->chosen, &r->chosen);
 }
 
@@ -305,7 +305,8 @@ static void close_work(struct work *w)
 static void share_text(struct work *w, int64_t i)
 {
     const struct tr_layout *l = &w->r->shape.layout;
-    const int root = tr_grid_rank(l, (struct tr_place){.pp = l->p - 1, .dp = (int)(i % l->d)});
+    const int root =
+        tr_grid_rank(l, (struct tr_place){.pp = tr_layout_head_stage(l), .dp = (int)(i % l->d)});
     struct tr_written *t = &w->g->text[i];
     int64_t head[] = {t->count, t->end};
     struct tr_tensor numbers = tr_i64_1(head, 2), tokens, logprobs;

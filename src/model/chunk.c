@@ -219,8 +219,8 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
     c->m = m;
     c->first_layer = (int)tr_layout_first_layer(m->layout, stage, index);
     c->layers = (int)tr_layout_layers(m->layout, stage, index);
-    c->embeds = stage == 0 && index == 0;
-    c->heads = stage == m->layout->p - 1 && index == m->layout->k - 1;
+    c->embeds = tr_layout_is_first(m->layout, stage, index);
+    c->heads = tr_layout_is_last(m->layout, stage, index);
     c->room = room;
     c->output = need((size_t)room.outputs, sizeof *c->output);
     c->doutput = need((size_t)room.doutputs, sizeof *c->doutput);

@@ -361,8 +361,13 @@ static void list_regions(struct tr_params *ps, int w, int64_t tied)
 void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int tp, int pp,
                     struct tr_params *out)
 {
-    struct maker k = {
-        .dims = dims, .layout = l, .tp = tp, .first = pp == 0, .last = pp == l->p - 1, .out = out};
+    struct maker k = {.dims = dims,
+                      .layout = l,
+                      .tp = tp,
+                      .first = tr_layout_has_embedding(l, pp),
+                      .last = tr_layout_has_head(l, pp),
+                      .out = out};
+    const bool apart = tr_layout_ends_apart(l);
     int64_t most = 2 * TR_PARAM_ROWS;
     int64_t unit = (int64_t)TR_PARAM_UNIT * l->d, tied;
 
@@ -382,7 +387,7 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
         int64_t begin = tr_layout_first_layer(l, pp, chunk);
         int64_t end = begin + tr_layout_layers(l, pp, chunk);
 
-        if (k.last && chunk == l->k - 1)
+        if (tr_layout_is_last(l, pp, chunk))
             add_end(&k, TR_PLACE_HEAD, chunk, false);
         end_part(&k, chunk, -1);
         add_layers(&k, begin, end, chunk);
@@ -392,7 +397,7 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
     end_part(&k, 0, -1);
     add_stage(&k);
     end_part(&k, 0, -1);
-    if (l->p > 1)
+    if (apart)
         out->size = up(out->size, unit);
     tied = out->size;
     if (k.first)
@@ -401,7 +406,7 @@ void tr_params_list(const struct tr_dims *dims, const struct tr_layout *l, int t
         add_end(&k, TR_PLACE_HEAD, l->k - 1, true);
     out->size = up(out->size, unit);
     end_part(&k, k.first ? 0 : l->k - 1, -1);
-    list_regions(out, l->w, l->p > 1 ? tied : out->size);
+    list_regions(out, l->w, apart ? tied : out->size);
     place_parts(out, dims, l, pp);
 }
 

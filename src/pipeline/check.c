@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "pipeline/sched.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -77,14 +78,15 @@ static bool slot_exists(const struct tr_sched *s, struct tr_slot at)
     return at.chunk >= 0 && at.chunk < s->chunks && at.micro >= 0 && at.micro < s->micros;
 }
 
+/* Whether no message brings the input of a chunk; whether none takes its output away. */
 static bool is_first(const struct tr_sched *s, int chunk)
 {
-    return s->rank == 0 && chunk == 0;
+    return tr_sched_peer(s, TR_RECV_FWD, chunk) < 0;
 }
 
 static bool is_last(const struct tr_sched *s, int chunk)
 {
-    return s->rank == s->ranks - 1 && chunk == s->chunks - 1;
+    return tr_sched_peer(s, TR_SEND_FWD, chunk) < 0;
 }
 
 static const char *leg_form(const struct tr_sched *s, int i, int k)
@@ -95,9 +97,9 @@ static const char *leg_form(const struct tr_sched *s, int i, int k)
     if (!slot_exists(s, at))
         return say(s, i, "micro-batch %d of chunk %d does not exist", at.micro, at.chunk);
     if (leg & (TR_SEND_FWD | TR_RECV_BWD) && is_last(s, at.chunk))
-        return say(s, i, "nothing comes after the last chunk");
+        return say(s, i, "no other rank comes after this chunk");
     if (leg & (TR_RECV_FWD | TR_SEND_BWD) && is_first(s, at.chunk))
-        return say(s, i, "nothing comes before the first chunk");
+        return say(s, i, "no other rank comes before this chunk");
     if (leg & (TR_SEND_BWD | TR_RECV_BWD) && s->kind == TR_SCHED_EVAL)
         return say(s, i, "an evaluation has no gradients");
     return NULL;
@@ -141,7 +143,8 @@ static const char *list_form(const struct tr_sched *all, int rank)
     const char *fault = NULL;
 
     if (s->rank != rank || s->kind != all->kind || s->split != all->split ||
-        s->ranks != all->ranks || s->chunks != all->chunks || s->micros != all->micros)
+        s->ranks != all->ranks || s->vee != all->vee || s->chunks != all->chunks ||
+        s->micros != all->micros)
         return say(s, 0, "the list belongs to another schedule");
     if (s->outputs < 1 || s->dinputs < 1 || s->doutputs < 1)
         return say(s, 0, "a chunk needs a buffer for each kind of message");
@@ -152,13 +155,6 @@ static const char *list_form(const struct tr_sched *all, int rank)
 
 /* ---- the order of messages between two ranks ---- */
 
-static int peer_of(const struct tr_sched *s, unsigned leg)
-{
-    int step = leg & (TR_SEND_FWD | TR_RECV_BWD) ? 1 : s->ranks - 1;
-
-    return (s->rank + step) % s->ranks;
-}
-
 /* The other end of a leg. */
 static unsigned partner_of(unsigned leg)
 {
@@ -168,10 +164,10 @@ static unsigned partner_of(unsigned leg)
 /* What the receiver calls the chunk of a message. */
 static struct tr_slot received_as(const struct tr_sched *s, unsigned leg, struct tr_slot at)
 {
-    if (leg == TR_SEND_FWD && s->rank == s->ranks - 1)
-        at.chunk++;
-    if (leg == TR_SEND_BWD && s->rank == 0)
-        at.chunk--;
+    const struct tr_route route = tr_sched_route(s);
+    const int number = tr_route_number(route, (struct tr_vstage){s->rank, at.chunk});
+
+    at.chunk = tr_route_at(route, number + (leg == TR_SEND_FWD ? 1 : -1)).chunk;
     return at;
 }
 
@@ -190,7 +186,7 @@ static unsigned next_leg(struct cursor *c, unsigned wanted, int peer)
         while ((in->kind == TR_XFER || in->kind == TR_START) && ++c->k < TR_LEGS) {
             unsigned leg = in->legs & wanted & 1U << c->k;
 
-            if (leg && peer_of(c->s, leg) == peer)
+            if (leg && tr_sched_peer(c->s, (enum tr_leg_bit)leg, in->at[c->k].chunk) == peer)
                 return leg;
         }
     }
@@ -252,6 +248,30 @@ static struct link *link_of(struct chunk *c, unsigned leg)
     return &c->link[k];
 }
 
+/* How many results of a pass of a chunk have left their buffers, and how many operands have come; where the other
+   chunk is on this rank, it takes and gives them as it computes. */
+static int gone(const struct tr_sched *s, const struct runner *x, enum tr_leg_bit leg, int chunk)
+{
+    const int to = tr_sched_local(s, leg, chunk);
+
+    if (to < 0 && tr_sched_peer(s, leg, chunk) < 0)
+        return INT_MAX;
+    if (to < 0)
+        return link_of(&x->chunk[chunk], leg)->done;
+    return leg == TR_SEND_FWD ? x->chunk[to].forwarded : x->chunk[to].released;
+}
+
+static int come(const struct tr_sched *s, const struct runner *x, enum tr_leg_bit leg, int chunk)
+{
+    const int from = tr_sched_local(s, leg, chunk);
+
+    if (from < 0 && tr_sched_peer(s, leg, chunk) < 0)
+        return INT_MAX;
+    if (from < 0)
+        return link_of(&x->chunk[chunk], leg)->done;
+    return leg == TR_RECV_FWD ? x->chunk[from].forwarded : x->chunk[from].released;
+}
+
 static const char *forward(struct sim *m, int r, struct tr_slot at)
 {
     const struct tr_sched *s = &m->s[r];
@@ -262,9 +282,9 @@ static const char *forward(struct sim *m, int r, struct tr_slot at)
         return say(s, x->pc, "forward %d comes where %d is due", at.micro, c->forwarded);
     if (is_first(s, at.chunk))
         input_comes(m, x, c);
-    else if (link_of(c, TR_RECV_FWD)->done <= at.micro)
+    if (come(s, x, TR_RECV_FWD, at.chunk) <= at.micro)
         return say(s, x->pc, "forward %d runs before its input has come", at.micro);
-    if (!is_last(s, at.chunk) && link_of(c, TR_SEND_FWD)->done <= at.micro - s->outputs)
+    if (gone(s, x, TR_SEND_FWD, at.chunk) <= at.micro - s->outputs)
         return say(s, x->pc, "forward %d overwrites output %d, which was not sent", at.micro,
                    at.micro - s->outputs);
     c->forwarded++;
@@ -285,9 +305,9 @@ static const char *backward(struct sim *m, int r, struct tr_slot at)
         return say(s, x->pc, "backward %d comes where %d is due", at.micro, c->released);
     if (c->forwarded <= at.micro)
         return say(s, x->pc, "backward %d runs before its forward", at.micro);
-    if (!is_last(s, at.chunk) && link_of(c, TR_RECV_BWD)->done <= at.micro)
+    if (come(s, x, TR_RECV_BWD, at.chunk) <= at.micro)
         return say(s, x->pc, "backward %d runs before its gradient has come", at.micro);
-    if (!is_first(s, at.chunk) && link_of(c, TR_SEND_BWD)->done <= at.micro - s->dinputs)
+    if (gone(s, x, TR_SEND_BWD, at.chunk) <= at.micro - s->dinputs)
         return say(s, x->pc, "backward %d overwrites gradient %d, which was not sent", at.micro,
                    at.micro - s->dinputs);
     c->released++;
@@ -341,12 +361,13 @@ static const char *claim(struct sim *m, int r, unsigned leg, struct tr_slot at)
     return NULL;
 }
 
-static int under_way(const struct tr_sched *s, const struct runner *x, unsigned leg)
+static int under_way(const struct tr_sched *s, const struct runner *x, unsigned leg, int side)
 {
     int n = 0;
 
     for (int c = 0; c < s->chunks; c++)
-        n += link_of(&x->chunk[c], leg)->begun - link_of(&x->chunk[c], leg)->done;
+        if (tr_sched_side(s, c) == side)
+            n += link_of(&x->chunk[c], leg)->begun - link_of(&x->chunk[c], leg)->done;
     return n;
 }
 
@@ -356,7 +377,7 @@ static const char *begin(struct sim *m, int r, unsigned leg, struct tr_slot at)
     struct runner *x = &m->run[r];
     const char *fault = claim(m, r, leg, at);
 
-    if (!fault && under_way(&m->s[r], x, leg) > TR_FLIGHTS)
+    if (!fault && under_way(&m->s[r], x, leg, tr_sched_side(&m->s[r], at.chunk)) > TR_FLIGHTS)
         fault = say(&m->s[r], x->pc, "more than %d messages of a leg are under way", TR_FLIGHTS);
     x->queue[x->end++] = (struct message){leg, at, x->groups, x->clock, false};
     return fault;
@@ -377,15 +398,17 @@ static void post(struct sim *m, int r)
     x->groups++;
 }
 
-/* The leg, if it runs now: one of the oldest group that is not over. */
-static struct message *running(const struct sim *m, struct runner *x, unsigned leg)
+/* The leg of rank r to another, if it runs now: one of the oldest group that is not over. */
+static struct message *running(const struct sim *m, int r, int peer, unsigned leg)
 {
+    struct runner *x = &m->run[r];
     const bool serial = !m->seconds[0];
 
     for (int i = x->first; i < x->end; i++) {
         if (serial && x->queue[i].group != x->queue[x->first].group)
             return NULL;
-        if (x->queue[i].leg == leg && !x->queue[i].met)
+        if (x->queue[i].leg == leg && !x->queue[i].met &&
+            tr_sched_peer(&m->s[r], (enum tr_leg_bit)leg, x->queue[i].at.chunk) == peer)
             return &x->queue[i];
     }
     return NULL;
@@ -416,16 +439,15 @@ static double begins(const struct sim *m, const struct runner *x, const struct m
     return m->seconds[0] ? message->posted : later(message->posted, x->free);
 }
 
-/* Close the legs of rank r whose other end runs, too; both then know the later of the two times.
+/* Close the legs of rank r to `peer` whose other end runs, too; both then know the later of the two times.
    That the other end carries the same message is known from links_order(). */
-static bool meet(struct sim *m, int r)
+static bool meet(struct sim *m, int r, int peer)
 {
-    struct runner *x = &m->run[r];
+    struct runner *x = &m->run[r], *y = &m->run[peer];
     bool moved = false;
 
     for (unsigned leg = 1; leg < 1U << TR_LEGS; leg <<= 1) {
-        struct runner *y = &m->run[peer_of(&m->s[r], leg)];
-        struct message *a = running(m, x, leg), *b = running(m, y, partner_of(leg));
+        struct message *a = running(m, r, peer, leg), *b = running(m, peer, r, partner_of(leg));
 
         if (a && b) {
             double time = later(begins(m, x, a), begins(m, y, b));
@@ -436,6 +458,14 @@ static bool meet(struct sim *m, int r)
         }
     }
     return moved;
+}
+
+static bool meet_both(struct sim *m, int r)
+{
+    const int ranks = m->s->ranks, next = (r + 1) % ranks, previous = (r + ranks - 1) % ranks;
+    const bool moved = meet(m, r, next);
+
+    return meet(m, r, previous) || moved;
 }
 
 /* Whether all legs of an instruction are over; the rank goes on at the latest of their times. */
@@ -517,7 +547,7 @@ static void run_all(struct sim *m)
         for (int r = 0; r < m->s->ranks; r++) {
             while (!m->fault && m->run[r].pc < m->s[r].n && step(m, r))
                 moved = true;
-            moved = meet(m, r) || moved;
+            moved = meet_both(m, r) || moved;
         }
     }
 }

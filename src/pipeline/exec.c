@@ -84,13 +84,12 @@ struct walk {
 
 static struct tr_leg leg_of(const struct walk *w, const struct tr_instr *in, int k)
 {
-    const int ranks = w->s->ranks, rank = w->s->rank;
     const enum tr_leg_bit leg = (enum tr_leg_bit)(1 << k);
     const struct tr_tensor t = w->stage->message(w->stage->ctx, in->at[k], leg);
 
     return (struct tr_leg){
         .dir = leg & (TR_SEND_FWD | TR_SEND_BWD) ? TR_LEG_SEND : TR_LEG_RECV,
-        .peer = (rank + (leg & (TR_SEND_FWD | TR_RECV_BWD) ? 1 : ranks - 1)) % ranks,
+        .peer = tr_sched_peer(w->s, leg, in->at[k].chunk),
         .buf = t.data,
         .bytes = tr_tensor_bytes(&t),
     };
@@ -146,28 +145,37 @@ static void transfer(struct walk *w, const struct tr_instr *in)
     receive(w, in);
 }
 
+static struct tr_leg_flights *flights_of(const struct walk *w, const struct tr_instr *in, int k)
+{
+    return &w->f->leg[tr_sched_side(w->s, in->at[k].chunk)][k];
+}
+
 static void start(struct walk *w, const struct tr_instr *in)
 {
     for (int i = 0; i < TR_LEGS; i++) {
         const int k = tr_sched_leg(w->s->rank, i);
+        struct tr_leg_flights *f;
         struct tr_leg leg;
 
         if (!(in->legs >> k & 1))
             continue;
-        TR_ASSERT(w->f->leg[k].begun - w->f->leg[k].done < TR_FLIGHTS);
+        f = flights_of(w, in, k);
+        TR_ASSERT(f->begun - f->done < TR_FLIGHTS);
         leg = leg_of(w, in, k);
-        w->pp->via->exchange_start(w->pp, w->q, &leg, 1,
-                                   &w->f->leg[k].flight[w->f->leg[k].begun++ % TR_FLIGHTS]);
+        w->pp->via->exchange_start(w->pp, w->q, &leg, 1, &f->flight[f->begun++ % TR_FLIGHTS]);
     }
 }
 
 static void finish(struct walk *w, const struct tr_instr *in)
 {
     for (int k = 0; k < TR_LEGS; k++) {
+        struct tr_leg_flights *f;
+
         if (!(in->legs >> k & 1))
             continue;
-        TR_ASSERT(w->f->leg[k].done < w->f->leg[k].begun);
-        wait_for(w, &w->f->leg[k].flight[w->f->leg[k].done++ % TR_FLIGHTS]);
+        f = flights_of(w, in, k);
+        TR_ASSERT(f->done < f->begun);
+        wait_for(w, &f->flight[f->done++ % TR_FLIGHTS]);
     }
     receive(w, in);
 }
@@ -190,6 +198,18 @@ static void pack(const struct walk *w, const struct tr_instr *in)
 static void unpack(const struct walk *w, const struct tr_instr *in)
 {
     pass(w, in, TR_RECV_FWD | TR_RECV_BWD, w->stage->unpack);
+}
+
+/* The operand of a computation, if it is the result of another chunk of this rank. */
+static void hand(const struct walk *w, const struct tr_instr *in)
+{
+    const bool forward = in->kind == TR_FWD;
+    const enum tr_leg_bit to = forward ? TR_RECV_FWD : TR_RECV_BWD;
+    const int from = tr_sched_local(w->s, to, in->at[0].chunk);
+
+    if (from >= 0)
+        w->stage->hand(w->stage->ctx, (struct tr_slot){from, in->at[0].micro},
+                       forward ? TR_SEND_FWD : TR_SEND_BWD, in->at[0], to);
 }
 
 /* The kinds of instructions and those of spans have one order. */
@@ -231,9 +251,11 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             about(in);
         switch (in->kind) {
         case TR_FWD:
+            hand(&w, in);
             compute(stage->forward, stage, in->at[0], TR_TIMER_FORWARD_COMPUTE);
             break;
         case TR_BWD:
+            hand(&w, in);
             compute(stage->backward, stage, in->at[0], TR_TIMER_BACKWARD_COMPUTE);
             break;
         case TR_WGT:
@@ -269,7 +291,10 @@ void tr_exec_poll(struct tr_stage *stage)
 {
     struct tr_flights *f = &stage->flights;
 
-    for (int k = 0; k < TR_LEGS; k++)
-        for (int i = f->leg[k].done; i < f->leg[k].begun; i++)
-            f->pp->via->poll(f->pp, &f->leg[k].flight[i % TR_FLIGHTS]);
+    for (int n = 0; n < TR_SIDES * TR_LEGS; n++) {
+        struct tr_leg_flights *x = &f->leg[n / TR_LEGS][n % TR_LEGS];
+
+        for (int i = x->done; i < x->begun; i++)
+            f->pp->via->poll(f->pp, &x->flight[i % TR_FLIGHTS]);
+    }
 }

@@ -5,13 +5,13 @@
 #include "comm/comm.h"
 #include "pipeline/sched.h"
 
-/* The messages under way; the executor's own.  Number i of a leg is flight[i % TR_FLIGHTS]. */
+/* The messages under way; the executor's own.  Number i of a leg and side is flight[i % TR_FLIGHTS]. */
 struct tr_flights {
     struct tr_comm *pp;
-    struct {
+    struct tr_leg_flights {
         int begun, done;
         struct tr_pending flight[TR_FLIGHTS];
-    } leg[TR_LEGS];
+    } leg[TR_SIDES][TR_LEGS];
 };
 
 /*
@@ -28,6 +28,10 @@ struct tr_stage {
     /* What this rank sends or receives in one leg: the output activation (SEND_FWD), the input
        (RECV_FWD), the gradient of the input (SEND_BWD) or of the output (RECV_BWD) of `at`. */
     struct tr_tensor (*message)(void *ctx, struct tr_slot at, enum tr_leg_bit leg);
+    /* Where a chunk and the one after it are both on this rank, before the computation that reads it: copy what
+       message() of the first leg is to what it is of the second.  NULL where no list is a vee. */
+    void (*hand)(void *ctx, struct tr_slot from, enum tr_leg_bit out, struct tr_slot to,
+                 enum tr_leg_bit in);
     /* Before a message is sent, and when one has come: where what travels is not what is computed
        with.  Outside the time of the transfer, in the order in which messages of that leg are sent;
        both may be NULL. */
@@ -55,7 +59,7 @@ struct tr_stage {
  * starting and waiting are two instructions, each is charged to its own set: only what the rank
  * could not do meanwhile is in a timer.  Collective over `pp`, whose rank is s->rank.
  *
- * The stages form a ring: next is rank + 1, previous rank - 1, modulo P.  With two ranks both are
+ * Who sends to whom says config/route.h.  With two ranks the next and the previous one are
  * the same process, so messages of both directions travel between one pair, and the transport has
  * no tags: the i-th send meets the i-th receive.  That is right because the legs of a transfer are
  * handed over in an order that tr_sched_check() proves equal at both ends.

@@ -38,8 +38,8 @@ static bool exists(const struct tr_links_of *of, int chunk, int k)
     const bool input = 1U << k & (TR_RECV_FWD | TR_SEND_BWD);
 
     if (input)
-        return of->grid->at.pp > 0 || chunk > 0;
-    return of->grid->at.pp < of->shape->layout.p - 1 || chunk < of->shape->layout.k - 1;
+        return !tr_layout_is_first(&of->shape->layout, of->grid->at.pp, chunk);
+    return !tr_layout_is_last(&of->shape->layout, of->grid->at.pp, chunk);
 }
 
 const struct tr_codec *tr_links_codec(const struct tr_config *c, int k)

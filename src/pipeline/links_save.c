@@ -23,9 +23,9 @@ static void find_fingerprints(struct tr_links *l)
     pp->via->gather_all(pp, l->mine, chunks * TR_LEGS * (int64_t)sizeof *l->mine, l->all);
 }
 
-static uint64_t fingerprint_of(const struct tr_links *l, int stage, int chunk, enum tr_leg_bit leg)
+static uint64_t fingerprint_of(const struct tr_links *l, struct tr_vstage at, enum tr_leg_bit leg)
 {
-    return l->all[(stage * l->of.shape->layout.k + chunk) * TR_LEGS + tr_links_number(leg)];
+    return l->all[(at.rank * l->of.shape->layout.k + at.chunk) * TR_LEGS + tr_links_number(leg)];
 }
 
 static int rank_of(const struct tr_links_of *of, int stage)
@@ -51,20 +51,17 @@ static enum tr_status differ(const struct tr_links *l, int64_t iteration, int fr
         of->launch->host[receiver], what);
 }
 
-/* The chunk behind `chunk` of a stage is the same of the next, or the next of the first. */
 static enum tr_status compare_links(const struct tr_links *l, int64_t iteration)
 {
-    const int p = l->of.shape->layout.p, chunks = l->of.shape->layout.k;
+    const struct tr_route route = tr_layout_route(&l->of.shape->layout);
 
-    for (int i = 0; i < chunks * p - 1; i++) {
-        const int stage = i % p, chunk = i / p, to = (i + 1) % p, behind = (i + 1) / p;
+    for (int i = 0; i < route.chunks * route.ranks - 1; i++) {
+        const struct tr_vstage from = tr_route_at(route, i), to = tr_route_at(route, i + 1);
 
-        if (fingerprint_of(l, stage, chunk, TR_SEND_FWD) !=
-            fingerprint_of(l, to, behind, TR_RECV_FWD))
-            return differ(l, iteration, stage, to, "activations");
-        if (fingerprint_of(l, to, behind, TR_SEND_BWD) !=
-            fingerprint_of(l, stage, chunk, TR_RECV_BWD))
-            return differ(l, iteration, to, stage, "gradients");
+        if (fingerprint_of(l, from, TR_SEND_FWD) != fingerprint_of(l, to, TR_RECV_FWD))
+            return differ(l, iteration, from.rank, to.rank, "activations");
+        if (fingerprint_of(l, to, TR_SEND_BWD) != fingerprint_of(l, from, TR_RECV_BWD))
+            return differ(l, iteration, to.rank, from.rank, "gradients");
     }
     return TR_OK;
 }
@@ -114,13 +111,14 @@ static bool saves(const struct tr_links *l, int k)
 static char *path_of(const struct tr_links *l, const char *prefix, int chunk, int k)
 {
     const struct tr_shape *s = l->of.shape;
-    const int p = s->layout.p, to = 1U << k & TR_LINK_SENDS ? 0 : 1;
+    const struct tr_route route = tr_layout_route(&s->layout);
     struct tr_place at = l->of.grid->at;
-    const int number = chunk * p + at.pp - to; /* of the chunk that sends */
+    const int number = tr_route_number(route, (struct tr_vstage){at.pp, chunk});
+    const struct tr_vstage from = tr_route_at(route, number - !(1U << k & TR_LINK_SENDS));
 
-    at.pp = number % p;
+    at.pp = from.rank;
     at.tp = s->activations.sequence ? at.tp : 0;
-    return tr_format("%s%05d-link-%d", prefix, tr_grid_number(&s->layout, at), number / p);
+    return tr_format("%s%05d-link-%d", prefix, tr_grid_number(&s->layout, at), from.chunk);
 }
 
 static enum tr_status each_memory(struct tr_links *l, const char *prefix, bool save)

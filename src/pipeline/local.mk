@@ -6,5 +6,5 @@ libtrireme_a_SOURCES += \
 	src/pipeline/moves.c src/pipeline/moves.h src/pipeline/moves_check.c \
 	src/pipeline/residency.c src/pipeline/residency.h \
 	src/pipeline/residency_check.c src/pipeline/residents.c \
-	src/pipeline/sched.c src/pipeline/sched.h src/pipeline/sched_parts.h src/pipeline/sched_zb.c \
+	src/pipeline/sched.c src/pipeline/sched.h src/pipeline/sched_parts.h src/pipeline/sched_zb.c src/pipeline/sched_vee.c \
 	src/pipeline/waits.c src/pipeline/waits.h

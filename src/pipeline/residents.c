@@ -67,8 +67,8 @@ void tr_residents_open(const struct tr_residency *how, struct tr_residents *x)
 
         c->layers = (int)tr_layout_layers(l, how->stage, i);
         c->first_layer = (int)tr_layout_first_layer(l, how->stage, i);
-        c->embeds = how->stage == 0 && i == 0;
-        c->heads = how->stage == l->p - 1 && i == l->k - 1;
+        c->embeds = tr_layout_is_first(l, how->stage, i);
+        c->heads = tr_layout_is_last(l, how->stage, i);
         c->first = need((size_t)c->layers, sizeof *c->first);
         c->count = need((size_t)c->layers, sizeof *c->count);
         list_ends(x, i);

@@ -21,6 +21,36 @@ void tr_list_work(struct tr_sched *s, struct tr_work_item w)
         append(s, w.kind)->at[0] = w.at;
 }
 
+struct tr_route tr_sched_route(const struct tr_sched *s)
+{
+    return (struct tr_route){.ranks = s->ranks, .chunks = s->chunks, .vee = s->vee};
+}
+
+int tr_sched_peer(const struct tr_sched *s, enum tr_leg_bit leg, int chunk)
+{
+    const int step = leg & (TR_SEND_FWD | TR_RECV_BWD) ? 1 : -1;
+
+    const int rank = tr_route_peer(tr_sched_route(s), (struct tr_vstage){s->rank, chunk}, step);
+
+    return rank == s->rank ? -1 : rank;
+}
+
+int tr_sched_local(const struct tr_sched *s, enum tr_leg_bit leg, int chunk)
+{
+    const int step = leg & (TR_SEND_FWD | TR_RECV_BWD) ? 1 : -1;
+    const struct tr_vstage at = {s->rank, chunk};
+    const struct tr_route route = tr_sched_route(s);
+
+    if (tr_route_peer(route, at, step) != s->rank)
+        return -1;
+    return tr_route_at(route, tr_route_number(route, at) + step).chunk;
+}
+
+int tr_sched_side(const struct tr_sched *s, int chunk)
+{
+    return s->vee ? chunk : 0;
+}
+
 /* Which of at[] belongs to a leg. */
 static int index_of(enum tr_leg_bit leg)
 {
@@ -67,16 +97,16 @@ struct tr_work_item tr_list_plain(const struct tr_sched *s, int i)
 
 unsigned tr_list_leg_before(const struct tr_sched *s, struct tr_work_item w)
 {
-    if (w.kind == TR_FWD)
-        return s->rank > 0 ? TR_RECV_FWD : 0;
-    return s->rank < s->ranks - 1 ? TR_RECV_BWD : 0;
+    const enum tr_leg_bit leg = w.kind == TR_FWD ? TR_RECV_FWD : TR_RECV_BWD;
+
+    return tr_sched_peer(s, leg, w.at.chunk) >= 0 ? leg : 0;
 }
 
 unsigned tr_list_leg_after(const struct tr_sched *s, struct tr_work_item w)
 {
-    if (w.kind == TR_FWD)
-        return s->rank < s->ranks - 1 ? TR_SEND_FWD : 0;
-    return s->rank > 0 ? TR_SEND_BWD : 0;
+    const enum tr_leg_bit leg = w.kind == TR_FWD ? TR_SEND_FWD : TR_SEND_BWD;
+
+    return tr_sched_peer(s, leg, w.at.chunk) >= 0 ? leg : 0;
 }
 
 /* Between two computations: one transfer if both legs are with the same neighbour, else two. */
@@ -153,15 +183,15 @@ static struct tr_work_item backward_in(const struct tr_sched *s, int rank, int t
     return w;
 }
 
-/* The chunk of `rank` that comes `step` (1 or -1) after chunk `chunk` of its neighbour in the ring,
-   or -1 beyond either end of the model. */
+/* The chunk that comes `step` (1 or -1) after chunk `chunk` of `rank`, or -1 beyond either end of the model. */
 static int chunk_from(const struct tr_sched *s, int rank, int chunk, int step)
 {
-    if (step > 0 && rank == 0)
-        chunk++;
-    if (step < 0 && rank == s->ranks - 1)
-        chunk--;
-    return chunk < s->chunks ? chunk : -1;
+    const struct tr_route route = tr_sched_route(s);
+    const struct tr_vstage at = {rank, chunk};
+
+    if (tr_route_peer(route, at, step) < 0)
+        return -1;
+    return tr_route_at(route, tr_route_number(route, at) + step).chunk;
 }
 
 static void add_ring_leg(struct tr_instr *x, enum tr_leg_bit leg, struct tr_work_item w, int to,
@@ -181,11 +211,11 @@ static struct tr_instr tick_transfer(const struct tr_sched *s, int tick)
     struct tr_instr x = {.kind = TR_XFER};
     int here;
 
-    add_ring_leg(&x, TR_SEND_FWD, f, chunk_from(s, next, f.at.chunk, 1), f.at.chunk);
-    here = chunk_from(s, s->rank, from_prev.at.chunk, 1);
+    add_ring_leg(&x, TR_SEND_FWD, f, chunk_from(s, s->rank, f.at.chunk, 1), f.at.chunk);
+    here = chunk_from(s, prev, from_prev.at.chunk, 1);
     add_ring_leg(&x, TR_RECV_FWD, from_prev, here, here);
-    add_ring_leg(&x, TR_SEND_BWD, b, chunk_from(s, prev, b.at.chunk, -1), b.at.chunk);
-    here = chunk_from(s, s->rank, from_next.at.chunk, -1);
+    add_ring_leg(&x, TR_SEND_BWD, b, chunk_from(s, s->rank, b.at.chunk, -1), b.at.chunk);
+    here = chunk_from(s, next, from_next.at.chunk, -1);
     add_ring_leg(&x, TR_RECV_BWD, from_next, here, here);
     return x;
 }
@@ -209,11 +239,15 @@ static void build_interleaved(struct tr_sched *s)
 
 /* ---- the same, with transfers under way during computations ---- */
 
-/* Add the oldest message of a leg to what a TR_WAIT waits for. */
-static void land(struct tr_flight *flight, enum tr_leg_bit leg, struct tr_instr *wait)
+static struct tr_flight *flight_of(const struct tr_sched *s, struct tr_flight *flight,
+                                   enum tr_leg_bit leg, int chunk)
 {
-    struct tr_flight *f = &flight[index_of(leg)];
+    return &flight[tr_sched_side(s, chunk) * TR_LEGS + index_of(leg)];
+}
 
+/* Add the oldest message of a leg to what a TR_WAIT waits for. */
+static void land(struct tr_flight *f, enum tr_leg_bit leg, struct tr_instr *wait)
+{
     tr_list_leg(wait, leg, f->at[0]);
     f->n--;
     for (int i = 0; i < f->n; i++)
@@ -238,18 +272,20 @@ void tr_list_ready(struct tr_sched *s, struct tr_flight *flight, struct tr_work_
 {
     const enum tr_leg_bit in = w.kind == TR_FWD ? TR_RECV_FWD : TR_RECV_BWD;
     const enum tr_leg_bit out = w.kind == TR_FWD ? TR_SEND_FWD : TR_SEND_BWD;
+    struct tr_flight *sent = flight_of(s, flight, out, w.at.chunk);
+    struct tr_flight *received = flight_of(s, flight, in, w.at.chunk);
     struct tr_instr wait = {.kind = TR_WAIT};
 
     if (w.kind == TR_XFER)
         return;
-    if (flight[index_of(out)].n == TR_FLIGHTS)
-        land(flight, out, &wait);
-    while (under_way(&flight[index_of(in)], w.at)) {
+    if (sent->n == TR_FLIGHTS)
+        land(sent, out, &wait);
+    while (under_way(received, w.at)) {
         if (wait.legs & in) {
             append_wait(s, &wait);
             wait.legs = 0;
         }
-        land(flight, in, &wait);
+        land(received, in, &wait);
     }
     append_wait(s, &wait);
 }
@@ -260,21 +296,23 @@ void tr_list_start(struct tr_sched *s, struct tr_flight *flight, const struct tr
     struct tr_instr wait = {.kind = TR_WAIT}, start = {.kind = TR_START};
 
     for (int k = 0; k < TR_LEGS; k++) {
-        struct tr_flight *f = &flight[k];
+        const enum tr_leg_bit leg = (enum tr_leg_bit)(1 << k);
+        struct tr_flight *f;
 
-        if (!(x->legs & legs & 1U << k))
+        if (!(x->legs & legs & leg))
             continue;
+        f = flight_of(s, flight, leg, x->at[k].chunk);
         if (f->n == TR_FLIGHTS)
-            land(flight, (enum tr_leg_bit)(1 << k), &wait);
+            land(f, leg, &wait);
         f->at[f->n++] = x->at[k];
-        tr_list_leg(&start, (enum tr_leg_bit)(1 << k), x->at[k]);
+        tr_list_leg(&start, leg, x->at[k]);
     }
     append_wait(s, &wait);
     if (start.legs)
         s->list[s->n++] = start;
 }
 
-void tr_list_landing(struct tr_sched *s, struct tr_flight *flight)
+static void land_side(struct tr_sched *s, struct tr_flight *flight)
 {
     struct tr_instr wait;
 
@@ -282,14 +320,20 @@ void tr_list_landing(struct tr_sched *s, struct tr_flight *flight)
         wait = (struct tr_instr){.kind = TR_WAIT};
         for (int k = 0; k < TR_LEGS; k++)
             if (flight[k].n > 0)
-                land(flight, (enum tr_leg_bit)(1 << k), &wait);
+                land(&flight[k], (enum tr_leg_bit)(1 << k), &wait);
         append_wait(s, &wait);
     } while (wait.legs);
 }
 
+void tr_list_landing(struct tr_sched *s, struct tr_flight *flight)
+{
+    for (int side = 0; side < TR_SIDES; side++)
+        land_side(s, flight + (size_t)side * TR_LEGS);
+}
+
 static void build_overlapped(struct tr_sched *s)
 {
-    struct tr_flight flight[TR_LEGS] = {{.n = 0}};
+    struct tr_flight flight[TR_SIDES * TR_LEGS] = {{.n = 0}};
 
     for (int tick = 0; tick < ticks_of(s); tick++) {
         struct tr_work_item f = forward_in(s, s->rank, tick), b = backward_in(s, s->rank, tick);
@@ -337,7 +381,9 @@ static enum tr_status check_numbers(const struct tr_sched *s)
     if (s->rank < 0 || s->rank >= s->ranks)
         return TR_FAIL(TR_ECONFIG, "there is no rank %d in a pipeline of %d ranks", s->rank,
                        s->ranks);
-    if (s->chunks > 1 && s->kind != TR_SCHED_INTERLEAVED && s->kind != TR_SCHED_EVAL)
+    if (s->vee && s->chunks != 2)
+        return TR_FAIL(TR_ECONFIG, "on a vee each rank has 2 chunks of layers, not %d", s->chunks);
+    if (s->chunks > 1 && !s->vee && s->kind != TR_SCHED_INTERLEAVED && s->kind != TR_SCHED_EVAL)
         return TR_FAIL(TR_ECONFIG,
                        "this pipeline schedule runs one chunk of layers per rank, not %d; use "
                        "--pipeline-schedule interleaved",
@@ -350,9 +396,7 @@ static enum tr_status check_numbers(const struct tr_sched *s)
         return TR_FAIL(TR_ECONFIG,
                        "several chunks of layers per rank need at least 2 pipeline ranks; use "
                        "--pipeline-schedule 1f1b");
-    if (s->chunks > 1)
-        return check_groups(s);
-    return TR_OK;
+    return s->chunks > 1 && !s->vee ? check_groups(s) : TR_OK;
 }
 
 /* On the last rank a gradient comes from the first one N - P ticks before its turn. */
@@ -366,7 +410,7 @@ static void set_buffers(struct tr_sched *s)
 
 bool tr_sched_splits(enum tr_sched_kind kind)
 {
-    return kind == TR_SCHED_ZB_H1;
+    return kind == TR_SCHED_ZB_H1 || kind == TR_SCHED_ZB_V;
 }
 
 enum tr_status tr_sched_build(struct tr_sched *s)
@@ -375,10 +419,11 @@ enum tr_status tr_sched_build(struct tr_sched *s)
 
     s->n = 0;
     s->list = NULL;
-    if (s->group == 0 || s->chunks == 1)
+    s->vee |= s->kind == TR_SCHED_ZB_V;
+    if (s->group == 0 || s->chunks == 1 || s->vee)
         s->group = s->ranks;
     s->split = tr_sched_splits(s->kind);
-    s->overlap = s->split || (s->overlap && s->chunks > 1);
+    s->overlap = s->split || s->vee || (s->overlap && s->chunks > 1);
     TR_TRY(check_numbers(s));
     set_buffers(s);
     /* A computation stands between two transfers, or has messages in and out to start and to wait
@@ -392,7 +437,9 @@ enum tr_status tr_sched_build(struct tr_sched *s)
     if (!s->list)
         return TR_FAIL(TR_ERESOURCE, "no memory left for a schedule of %d micro-batches",
                        s->micros);
-    if (s->split)
+    if (s->vee)
+        tr_sched_build_vee(s);
+    else if (s->split)
         tr_sched_build_zb(s);
     else if (s->chunks == 1)
         build_plain(s);
@@ -423,10 +470,10 @@ void tr_sched_release(struct tr_sched *s)
 /* The chunk whose micro-batch has its input from this instruction on, or -1. */
 static int input_comes(const struct tr_sched *s, const struct tr_instr *in)
 {
-    const bool first = s->rank == 0 && in->at[0].chunk == 0;
+    const int chunk = in->at[0].chunk;
 
     if (in->kind == TR_FWD)
-        return first ? 0 : -1;
+        return tr_sched_peer(s, TR_RECV_FWD, chunk) < 0 ? chunk : -1;
     if ((in->kind != TR_XFER && in->kind != TR_START) || !(in->legs & TR_RECV_FWD))
         return -1;
     return in->at[index_of(TR_RECV_FWD)].chunk;

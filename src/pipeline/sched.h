@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "config/route.h"
 #include "util/status.h"
 #include "telemetry/timer.h"
 
@@ -29,7 +30,7 @@
  * The set of legs names the timer that the transfer is charged to, which is how a log comes to show
  * "backward-send-forward-recv".
  *
- * The chunk after chunk c of the last stage is chunk c + 1 of the first: the stages form a ring.
+ * Where the chunk is that comes after another one says config/route.h.
  */
 enum tr_instr_kind {
     TR_FWD,
@@ -47,8 +48,9 @@ enum tr_instr_kind {
     TR_SETTLE
 };
 
-/* No more messages of one leg are under way at once. */
-enum { TR_FLIGHTS = 2 };
+/* No more messages of one leg and side are under way at once.  The messages of a leg with one neighbour are a side:
+   on a vee those of each chunk have their own. */
+enum { TR_FLIGHTS = 2, TR_SIDES = 2 };
 
 struct tr_slot {
     int chunk, micro;
@@ -71,6 +73,7 @@ enum tr_sched_kind {
     TR_SCHED_1F1B,
     TR_SCHED_INTERLEAVED,
     TR_SCHED_ZB_H1,
+    TR_SCHED_ZB_V,
     TR_SCHED_EVAL
 };
 
@@ -81,6 +84,7 @@ struct tr_sched {
     int group;    /* N: with chunks > 1, micro-batches that a chunk takes before the
                      next chunk has its turn, P <= N <= M; 0: P */
     bool overlap; /* with chunks > 1: compute while messages are under way */
+    bool vee;     /* the form of the route; zb-v sets it */
 
     /* What tr_sched_build() makes of it. */
     bool split; /* TR_BWD computes the gradient of the input alone, and TR_WGT those of weights */
@@ -90,13 +94,24 @@ struct tr_sched {
     struct tr_instr *list; /* [n], owned */
 };
 
+struct tr_route tr_sched_route(const struct tr_sched *s);
+
+/*
+ * The rank with which a chunk of this rank exchanges the messages of a leg; -1 where there are none: beyond either end
+ * of the model, and where the other chunk is on this rank, too.  That chunk is tr_sched_local(), otherwise -1; its
+ * result is used where it lies, in TR_FWD or TR_BWD, and until then its buffer is taken.
+ */
+int tr_sched_peer(const struct tr_sched *s, enum tr_leg_bit leg, int chunk);
+int tr_sched_local(const struct tr_sched *s, enum tr_leg_bit leg, int chunk);
+int tr_sched_side(const struct tr_sched *s, int chunk);
+
 /* Whether lists of that kind have TR_WGT. */
 bool tr_sched_splits(enum tr_sched_kind kind);
 
 /*
  * Fill the list of the rank that `s` names; free it with tr_sched_release(), also after a failure.
- * TR_ECONFIG if the kind cannot do these numbers: gpipe, 1f1b and zb-h1 need chunks == 1, interleaved
- * needs chunks > 1; with chunks > 1 there must be at least two ranks, N in P..M, and what M / N
+ * TR_ECONFIG if the kind cannot do these numbers: gpipe, 1f1b and zb-h1 need chunks == 1, zb-v and all others on a
+ * vee 2, interleaved needs chunks > 1; with chunks > 1 there must be at least two ranks, and on a ring N in P..M, and what M / N
  * leaves over must be 0 or at least P (Narayanan et al., SC 2021, section 2.2, where N is P).
  *
  *   gpipe        all forwards, then all backwards (Huang et al., NeurIPS 2019).
@@ -109,6 +124,11 @@ bool tr_sched_splits(enum tr_sched_kind kind);
  *                micro-batch i behind the backward of micro-batch i + r, so that every rank holds
  *                min(P, M) micro-batches, as the first one of 1f1b does (Qi et al., ICLR 2024,
  *                section 2.2).  Always with `overlap`: a result travels while weights have their turn.
+ *   zb-v         the backward pass split on a vee: forwards until a rank holds 2 P chunks, then a forward, a backward
+ *                and the weights of each of its chunks in turn (Qi et al., ICLR 2024, section 6, in the order of
+ *                PyTorch's ScheduleZBVZeroBubble).  Where F, B and W of a chunk take as long as one another, a step
+ *                takes 6 M + P - 1 of their ticks, and a rank holds 2 P chunks, as the first one of 1f1b does, and
+ *                one input that comes for the next.  Always with `overlap`.
  *
  * With `overlap` an activation travels during the backward that follows its forward, and a gradient
  * during the forward that follows its backward.  It is waited for just before it is read; what was
@@ -169,7 +189,7 @@ struct tr_sched_cost {
  *     of a transfer in the order of their bits.  With two ranks both directions go to the same
  *     peer, and this alone tells them apart.
  *   - Each message that is started is waited for once, in order, and no more than TR_FLIGHTS of a
- *     leg are under way.
+ *     leg and side are under way.
  *   - The buffers suffice: none is written before its content has been sent or used, and none is
  *     touched while a transfer has it.
  *   - Inputs come, and are released, in the order of micro-batches: what tr_sched_slots() relies

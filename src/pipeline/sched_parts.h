@@ -12,7 +12,8 @@ struct tr_work_item {
     struct tr_slot at;
 };
 
-/* The messages of one leg that are under way, the oldest first. */
+/* The messages of one leg and side that are under way, the oldest first; those of all are
+   [TR_SIDES * TR_LEGS]. */
 struct tr_flight {
     int n;
     struct tr_slot at[TR_FLIGHTS];
@@ -44,7 +45,8 @@ void tr_list_start(struct tr_sched *s, struct tr_flight *flight, const struct tr
 /* At the end: wait for all that is under way. */
 void tr_list_landing(struct tr_sched *s, struct tr_flight *flight);
 
-/* zb-h1 (sched_zb.c). */
+/* zb-h1 (sched_zb.c); zb-v, and evaluations on its route (sched_vee.c). */
 void tr_sched_build_zb(struct tr_sched *s);
+void tr_sched_build_vee(struct tr_sched *s);
 
 #endif

@@ -52,7 +52,7 @@ static void append_weights(struct tr_sched *s, int micro)
 void tr_sched_build_zb(struct tr_sched *s)
 {
     const int n = 2 * s->micros, late = s->rank < s->micros ? s->rank : s->micros;
-    struct tr_flight flight[TR_LEGS] = {{.n = 0}};
+    struct tr_flight flight[TR_SIDES * TR_LEGS] = {{.n = 0}};
     struct tr_work_item w = tr_list_plain(s, 0), next;
 
     for (int i = 0; i < n; i++, w = next) {

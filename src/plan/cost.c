@@ -230,10 +230,10 @@ static double messages_of_chunk(const struct tr_cost *x, int stage, int chunk, d
 
     seconds = (n + again) * messages(x, TR_WORK_LAYER, false, &there) +
               n * messages(x, TR_WORK_LAYER, true, &back);
-    if (stage == 0 && chunk == 0)
+    if (tr_layout_is_first(l, stage, chunk))
         seconds +=
             messages(x, TR_WORK_EMBED, false, &ends) + messages(x, TR_WORK_EMBED, true, &ends);
-    if (stage == l->p - 1 && chunk == l->k - 1)
+    if (tr_layout_is_last(l, stage, chunk))
         seconds += messages(x, TR_WORK_HEAD, false, &ends) + messages(x, TR_WORK_HEAD, true, &ends);
     *bytes = (n + again) * there + n * back + ends;
     return seconds;
@@ -283,9 +283,9 @@ struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk
     c.backward += away > 0.0 ? away * offloaded(x, kept + wait) : 0.0;
     c.backward -= c.weights;
     c.tensor_link = messages_of_chunk(x, stage, chunk, &bytes);
-    if (stage == 0 && chunk == 0)
+    if (tr_layout_is_first(&s->layout, stage, chunk))
         add_end(x, TR_WORK_EMBED, &c);
-    if (stage == s->layout.p - 1 && chunk == s->layout.k - 1)
+    if (tr_layout_is_last(&s->layout, stage, chunk))
         add_end(x, TR_WORK_HEAD, &c);
     return c;
 }
@@ -420,7 +420,7 @@ double tr_cost_tied_bytes(const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
 
-    if (s->layout.p < 2 || !s->dims.family.tied)
+    if (!tr_layout_ends_apart(&s->layout) || !s->dims.family.tied)
         return 0.0;
     return x->grad * (double)s->dims.vocab_padded / s->layout.w * (double)s->dims.embed;
 }

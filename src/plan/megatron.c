@@ -43,7 +43,7 @@ static struct part part_of(const struct tr_config *c, const struct tr_shape *s,
         .share = s->activations.sequence ? s->layout.w : 1.0,
         .selective =
             c->recompute_activations || c->recompute_granularity == TR_GRANULARITY_SELECTIVE,
-        .last = g->stage == s->layout.p - 1 ? 1.0 : 0.0,
+        .last = tr_layout_has_head(&s->layout, g->stage) ? 1.0 : 0.0,
     };
 
     tr_work_of(&how, TR_WORK_LAYER, &x.layer);

@@ -278,10 +278,10 @@ static double least_bytes(const struct tr_shape *s, int64_t params)
 /* Parameters of the largest stage of that many tensor ranks and stages. */
 static int64_t stage_params(const struct tr_shape *s)
 {
-    const int last = s->layout.p - 1, ends[] = {0, last};
+    const int ends[] = {0, tr_layout_head_stage(&s->layout)};
     int64_t most = 0;
 
-    for (int i = 0; i < (last > 0 ? 2 : 1); i++) {
+    for (int i = 0; i < (tr_layout_ends_apart(&s->layout) ? 2 : 1); i++) {
         struct tr_params list;
         int64_t n;
 

@@ -77,9 +77,9 @@ static void add_transfers(struct pipe *v, double seconds)
         for (int chunk = 0; chunk < s->layout.k; chunk++) {
             const int at = stage * s->layout.k + chunk;
 
-            if (stage < s->layout.p - 1 || chunk < s->layout.k - 1)
+            if (!tr_layout_is_last(&s->layout, stage, chunk))
                 v->forward[at] += seconds;
-            if (stage > 0 || chunk > 0)
+            if (!tr_layout_is_first(&s->layout, stage, chunk))
                 v->backward[at] += seconds;
         }
     }
@@ -94,6 +94,7 @@ struct tr_sched tr_plan_list(const struct tr_shape *s, int rank, int micros)
         .chunks = s->layout.k,
         .micros = micros,
         .group = s->layout.group,
+        .vee = s->layout.vee,
     };
 }
 

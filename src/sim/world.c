@@ -110,7 +110,7 @@ static void add_end(const struct maker *k, struct tr_sim_program *p, int stage, 
 {
     const double params = (double)k->plan->stage[stage].params;
     const struct tr_layout *l = k->layout;
-    const bool end = stage == 0 || stage == l->p - 1;
+    const bool end = tr_layout_has_embedding(l, stage) || tr_layout_has_head(l, stage);
 
     if (l->d > 1) {
         if (!posted)
@@ -275,12 +275,11 @@ static void add_messages(const struct maker *k, int from, int to, int replica, i
 static void add_pipeline(const struct maker *k)
 {
     const struct tr_layout *l = k->layout;
-    const int last = l->k > 1 ? l->p : l->p - 1;
 
-    for (int stage = 0; stage < last; stage++) {
-        for (int replica = 0; replica < l->d && l->p > 1; replica++) {
-            const int next = (stage + 1) % l->p;
+    for (int stage = 0; stage < l->p; stage++) {
+        const int next = tr_route_peer(tr_layout_route(l), (struct tr_vstage){stage, 0}, 1);
 
+        for (int replica = 0; replica < l->d && next >= 0; replica++) {
             add_messages(k, stage, next, replica, 0, 1);
             add_messages(k, next, stage, replica, 2, 3);
         }
@@ -327,7 +326,7 @@ static void add_replicas(const struct maker *k, int stage)
 
 static void add_tied(const struct maker *k, int replica)
 {
-    const int last = k->layout->p - 1, flow = k->world->net.flows;
+    const int last = tr_layout_head_stage(k->layout), flow = k->world->net.flows;
     const int a = rank_of(k, 0, replica), b = rank_of(k, last, replica);
     const double rate = tr_cost_link_of(&k->cost, TR_COST_STAGES).rate;
 

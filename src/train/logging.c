@@ -18,11 +18,6 @@
 #include "util/log.h"
 #include "util/text.h"
 
-static bool is_last(const struct tr_run *r)
-{
-    return r->world->rank == r->world->size - 1;
-}
-
 /* Timers of all ranks in a table, or those of the last rank in one line? */
 static bool wants_table(const struct tr_config *c)
 {
@@ -40,7 +35,7 @@ static void *room(size_t count, size_t size)
 }
 
 /*
- * The last rank has the loss, and its timers are the ones that people know.  Rank 0 prints its lines,
+ * The last rank of the stage with the head has the loss, and its timers are the ones that people know.  Rank 0 prints its lines,
  * because launchers forward each rank's output on its own and lines of two ranks arrive in any order.
  * Rank 0 waits for no longer than the norm of the gradients made it wait.
  */
@@ -48,11 +43,12 @@ void tr_logging_fetch(struct tr_run *r, char *text)
 {
     struct tr_comm *world = r->world;
     struct tr_leg leg = {.buf = text, .bytes = TR_REPORT_BYTES};
+    const int from = tr_grid_log_rank(&r->shape.layout);
     struct tr_pending pending;
 
-    if (world->size > 1 && (world->rank == 0 || is_last(r))) {
-        leg.dir = is_last(r) ? TR_LEG_SEND : TR_LEG_RECV;
-        leg.peer = is_last(r) ? 0 : world->size - 1;
+    if (from != 0 && (world->rank == 0 || world->rank == from)) {
+        leg.dir = world->rank == from ? TR_LEG_SEND : TR_LEG_RECV;
+        leg.peer = world->rank == from ? 0 : from;
         world->via->exchange_start(world, NULL, &leg, 1, &pending);
         world->via->finish(world, NULL, &pending);
     }

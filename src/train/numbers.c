@@ -293,7 +293,7 @@ enum tr_status tr_numbers_open(struct tr_numbers *n, struct tr_run *run)
                                      "--tensorboard-dir, which says where they go");
     if (!c->tensorboard_dir && !c->log_jsonl)
         return TR_OK;
-    n->mine = run->world->rank == run->world->size - 1;
+    n->mine = run->world->rank == tr_grid_log_rank(&run->shape.layout);
     return tr_comm_agree(run->world, open_mine(n));
 }
 

@@ -42,6 +42,7 @@ static enum tr_status open_schedules(struct tr_run *r)
         .chunks = s->layout.k,
         .micros = s->batches.micros,
         .group = s->layout.group,
+        .vee = s->layout.vee,
         .overlap = r->config->overlap_p2p_communication,
     };
     if (r->only)

@@ -96,7 +96,7 @@ static void alone(void **state)
     (void)state;
     tr_comm_self(&self);
     assert_ok(tr_grid_open(&self, &l, &g));
-    assert_true(g.first_stage && g.last_stage);
+    assert_true(g.has_embedding && g.has_head);
     assert_int_equal(g.tp.size, 1);
     assert_int_equal(g.dp.size, 1);
     assert_int_equal(g.pp.size, 1);

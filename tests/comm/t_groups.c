@@ -24,10 +24,10 @@ static void assert_ends(const struct tr_layout *l, struct tr_grid *g)
     int want[2];
 
     a.pp = 0;
-    z.pp = g->p - 1;
+    z.pp = l->vee ? 0 : g->p - 1;
     want[0] = tr_grid_rank(l, a);
     want[1] = tr_grid_rank(l, z);
-    assert_holds(&g->embed, want, !g->first_stage && !g->last_stage ? 0 : g->p == 1 ? 1 : 2);
+    assert_holds(&g->embed, want, !g->has_embedding && !g->has_head ? 0 : a.pp == z.pp ? 1 : 2);
 }
 
 /* Each group of each rank holds the ranks that share the other coordinates, in order. */
@@ -40,7 +40,8 @@ static void check_grid(const struct tr_layout *l)
 
     assert_all_ok(tr_grid_open(&world, l, &g));
     assert_all(g.tp.rank == g.at.tp && g.dp.rank == g.at.dp && g.pp.rank == g.at.pp);
-    assert_all(g.first_stage == (g.at.pp == 0) && g.last_stage == (g.at.pp == p - 1));
+    assert_all(g.has_embedding == (g.at.pp == 0) &&
+               g.has_head == (g.at.pp == (l->vee ? 0 : p - 1)));
     for (n = 0, at = g.at, at.tp = 0; at.tp < w; at.tp++)
         want[n++] = tr_grid_rank(l, at);
     assert_holds(&g.tp, want, n);
@@ -63,9 +64,13 @@ static void every_layout(void **state)
     (void)state;
     for (int w = 1; w <= world.size; w++)
         for (int p = 1; w * p <= world.size; p++)
-            for (int order = 0; order < 2 && world.size % (w * p) == 0; order++)
-                check_grid(&(struct tr_layout){
-                    .w = w, .p = p, .d = world.size / (w * p), .tp_pp_dp = order});
+            for (int order = 0; order < 4 && world.size % (w * p) == 0; order++)
+                check_grid(&(struct tr_layout){.w = w,
+                                               .p = p,
+                                               .d = world.size / (w * p),
+                                               .k = p > 1 ? 1 + order / 2 : 1,
+                                               .vee = p > 1 && order >= 2,
+                                               .tp_pp_dp = order % 2});
 }
 
 static void wrong_numbers(void **state)

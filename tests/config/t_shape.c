@@ -982,6 +982,36 @@ static void vocabulary(void **state)
     free(overridden);
 }
 
+/* A vee of three ranks by hand; and each virtual stage has one place, whose neighbours are those before and behind it. */
+static void routes(void **state)
+{
+    static const struct tr_vstage vee[] = {{0, 0}, {1, 0}, {2, 0}, {2, 1}, {1, 1}, {0, 1}};
+    const struct tr_route three = {.ranks = 3, .chunks = 2, .vee = true};
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(tr_route_at(three, i).rank, vee[i].rank);
+        assert_int_equal(tr_route_at(three, i).chunk, vee[i].chunk);
+    }
+    for (int p = 1; p <= 4; p++)
+        for (int k = 1; k <= 3; k++)
+            for (int v = 0; v < (k == 2 ? 2 : 1); v++) {
+                const struct tr_route r = {.ranks = p, .chunks = k, .vee = v};
+
+                for (int i = 0; i < p * k; i++) {
+                    const struct tr_vstage at = tr_route_at(r, i);
+
+                    assert_int_equal(tr_route_number(r, at), i);
+                    assert_int_equal(tr_route_is_first(r, at), i == 0);
+                    assert_int_equal(tr_route_is_last(r, at), i == p * k - 1);
+                    assert_int_equal(tr_route_peer(r, at, -1),
+                                     i == 0 ? -1 : tr_route_at(r, i - 1).rank);
+                    assert_int_equal(tr_route_peer(r, at, 1),
+                                     i == p * k - 1 ? -1 : tr_route_at(r, i + 1).rank);
+                }
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -999,6 +1029,7 @@ int main(void)
         cmocka_unit_test(loading),        cmocka_unit_test(layouts),
         cmocka_unit_test(bad_layouts),    cmocka_unit_test(spread_layers),
         cmocka_unit_test(layout_options), cmocka_unit_test(bad_graphs),
+        cmocka_unit_test(routes),
     };
     return run_tap(tests);
 }

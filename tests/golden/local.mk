@@ -18,7 +18,7 @@ EXTRA_DIST += tests/golden/make_adam8.py tests/golden/adam8.index tests/golden/a
 EXTRA_DIST += tests/golden/lm_model.py tests/golden/make_lm.py tests/golden/lm.txt
 
 EXTRA_DIST += tests/golden/make_lr.py tests/golden/lr.txt
-EXTRA_DIST += tests/golden/make_zero_bubble.py tests/golden/zero_bubble.txt
+EXTRA_DIST += tests/golden/make_zero_bubble.py tests/golden/zero_bubble.txt tests/golden/zero_bubble_v.txt
 
 EXTRA_DIST += tests/golden/make_servers.py tests/golden/servers.txt \
 	tests/golden/make_wire.py tests/golden/wire.txt

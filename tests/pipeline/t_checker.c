@@ -127,6 +127,10 @@ static void damaged(void **state)
             m = p * (1 + throw_dice(&d, 3));
             group = throw_dice(&d, 2) ? m : 0;
         }
+        if (kind == TR_SCHED_ZB_V) {
+            p = 2 + throw_dice(&d, 3);
+            k = 2;
+        }
         build_all(all, (struct want){kind, p, k, m, group, overlap});
         hit = &all[throw_dice(&d, p)];
         if (damage(&d, hit, how)) {

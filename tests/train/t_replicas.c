@@ -114,7 +114,7 @@ static bool copies_agree(struct tr_run *r)
     for (int i = 0; i < ps->count; i++)
         if (ps->list[i].split < 0 && r->shape.layout.w > 1)
             same = alike(&r->grid.tp, tr_f32(&x) + ps->list[i].offset, ps->list[i].elems) && same;
-    if (tied && r->shape.layout.p > 1 && (r->grid.first_stage || r->grid.last_stage))
+    if (tied && r->shape.layout.p > 1 && (r->grid.has_embedding || r->grid.has_head))
         same = alike(&r->grid.embed, tr_f32(&x) + tied->offset, tied->elems) && same;
     return same;
 }
