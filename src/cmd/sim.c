@@ -13,6 +13,7 @@ struct ask {
     bool json, every_rank, sensitivities;
     char *machine, *speeds, *what_if, *trace, *trace_ranks;
     double jitter, rail, leaf_over, spine_over, restart, queue, save;
+    int collectives;
     int64_t draws, leaf_nodes, spine_leaves;
 };
 
@@ -42,6 +43,10 @@ static const struct tr_opt rows[] = {
         "with --leaf-nodes: leaf switches of a pod; 0: all are in one"),
     ROW(REAL, spine_over, "spine-oversubscription", "1", ABOVE_ZERO,
         "what the leaf switches of a pod can send, over what it has to other pods"),
+    CHOICE(ROWS_GROUP, collectives, "collectives", "collectives", "plan",
+           "how sums and gathers of many ranks go over links: plan is a ring with the time of the "
+           "plan; with ring, tree and hierarchical each step has a latency; auto is of these the "
+           "quickest for the size"),
     ROW(TEXT, what_if, "what-if", NULL, ANY,
         "KEY=VALUE,KEY=2x,...: numbers of the machine profile that are other than they are, or a "
         "multiple; both times are printed"),
@@ -62,9 +67,17 @@ static const struct tr_opt rows[] = {
     ROW(FLAG, json, "json", NULL, ANY, "print one JSON object"),
 };
 
+static const struct tr_spelling spellings[] = {
+#define ALGORITHM(symbol, name, what) \
+    {"collectives", name, TR_SIM_##symbol, TR_SPELLING_MAIN, NULL},
+#include "sim/algorithms.def"
+};
+
 static const struct tr_options *table(void)
 {
-    static const struct tr_options all = {"sim", rows, sizeof rows / sizeof *rows, NULL, 0, NULL};
+    static const struct tr_options all = {
+        "sim", rows, sizeof rows / sizeof *rows, spellings, sizeof spellings / sizeof *spellings,
+        NULL};
 
     return &all;
 }
@@ -141,11 +154,12 @@ static enum tr_status ask_of(const struct ask *a, const struct tr_plan *p, struc
     const int world = p->shape.layout.world;
 
     *out = (struct tr_sim_ask){
-        .fabric = {.rail = a->rail,
-                   .leaf_nodes = (int)a->leaf_nodes,
-                   .leaf_over = a->leaf_over,
-                   .spine_leaves = (int)a->spine_leaves,
-                   .spine_over = a->spine_over},
+        .like = {.fabric = {.rail = a->rail,
+                            .leaf_nodes = (int)a->leaf_nodes,
+                            .leaf_over = a->leaf_over,
+                            .spine_leaves = (int)a->spine_leaves,
+                            .spine_over = a->spine_over},
+                 .algorithm = (enum tr_sim_algorithm)a->collectives},
         .jitter = a->jitter / 100.0,
         .draws = (int)a->draws,
         .seed = (uint64_t)p->config.seed,

@@ -9,8 +9,10 @@ static void cost(const struct tr_shape *s, double params, double grad, double el
                  struct tr_dp_cost *out)
 {
     (void)elem;
-    out->reduce = (struct tr_dp_leg){
-        .bytes = params * tr_data_parallel_wire(&s->dp, grad), .passes = 2.0, .during = 1.0};
+    out->reduce = (struct tr_dp_leg){.bytes = params * tr_data_parallel_wire(&s->dp, grad),
+                                     .passes = 2.0,
+                                     .during = 1.0,
+                                     .kind = TR_DP_LEG_ALLREDUCE};
 }
 
 const struct tr_dp_mode tr_dp_allreduce = {.cost = cost};

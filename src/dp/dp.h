@@ -201,8 +201,16 @@ int64_t tr_dp_state_bytes(const struct tr_config *c, const struct tr_data_parall
 /* What a step moves between replicas for a rank with `params` parameters, whose gradients have `grad` bytes
    each and weights `elem`.  An all-reduce passes its bytes around the ring twice, a reduce-scatter or an
    all-gather once.  `outer` are sums between groups that each have one copy.  Pure. */
+enum tr_dp_leg_kind {
+    TR_DP_LEG_OTHER,
+    TR_DP_LEG_ALLREDUCE,
+    TR_DP_LEG_REDUCE_SCATTER,
+    TR_DP_LEG_ALLGATHER
+};
 struct tr_dp_cost {
     struct tr_dp_leg {
+        enum tr_dp_leg_kind
+            kind; /* the collective that it is, or another exchange that costs as much */
         double bytes,
             passes; /* what a rank sends, on average, is (D - 1)/D of bytes, so many times */
         double

@@ -8,10 +8,14 @@
 static void cost(const struct tr_shape *s, double params, double grad, double elem,
                  struct tr_dp_cost *out)
 {
-    out->reduce = (struct tr_dp_leg){
-        .bytes = params * tr_data_parallel_wire(&s->dp, grad), .passes = 1.0, .during = 1.0};
-    out->gather = (struct tr_dp_leg){
-        .bytes = params * elem, .passes = 1.0, .during = s->dp.overlap_gather ? 1.0 : 0.0};
+    out->reduce = (struct tr_dp_leg){.bytes = params * tr_data_parallel_wire(&s->dp, grad),
+                                     .passes = 1.0,
+                                     .during = 1.0,
+                                     .kind = TR_DP_LEG_REDUCE_SCATTER};
+    out->gather = (struct tr_dp_leg){.bytes = params * elem,
+                                     .passes = 1.0,
+                                     .during = s->dp.overlap_gather ? 1.0 : 0.0,
+                                     .kind = TR_DP_LEG_ALLGATHER};
 }
 
 const struct tr_dp_mode tr_dp_shard = {.cost = cost};

@@ -514,6 +514,8 @@ static void cost(const struct tr_shape *s, double params, double grad, double el
         out->gather.passes = gathers(s);
         out->gather.during = micros;
     }
+    out->reduce.kind = TR_DP_LEG_REDUCE_SCATTER;
+    out->gather.kind = TR_DP_LEG_ALLGATHER;
     out->reduce.group = out->gather.group = shards;
     out->reduce.step = out->gather.step = 1;
     if (shards > 1 && shards < s->layout.d)

@@ -58,6 +58,8 @@ static double message(const struct tr_cost *x, const struct tr_work_collective *
 {
     const int w = x->s->layout.w;
 
+    if (x->message && w > 1)
+        return x->message(x->at, m);
     return (m->kind == TR_WORK_ALL_REDUCE ? 1.0 : 0.5) *
            all_reduce(tr_cost_link_of(x, TR_COST_TENSOR), w, m->bytes);
 }

@@ -31,6 +31,9 @@ struct tr_cost {
     struct tr_cost_moves {
         double fetched, written, gathered;
     } moves;
+    /* Seconds of a message between tensor ranks, or NULL: those of the all-reduce above. */
+    double (*message)(const void *at, const struct tr_work_collective *m);
+    const void *at;
 };
 
 /* `s` and `m` are borrowed for as long as it is used. */

@@ -46,8 +46,8 @@ static bool speed_at(const char **text, int world, struct tr_sim_speed *s)
 enum tr_status tr_sim_parse_speeds(const char *text, int world, struct tr_sim_ask *a)
 {
     for (const char *at = text; *at; at += *at == ',') {
-        a->speed = tr_room_grow(a->speed, a->speeds, sizeof *a->speed);
-        if (!speed_at(&at, world, &a->speed[a->speeds++]))
+        a->like.speed = tr_room_grow(a->like.speed, a->like.speeds, sizeof *a->like.speed);
+        if (!speed_at(&at, world, &a->like.speed[a->like.speeds++]))
             return TR_FAIL(TR_ECONFIG,
                            "--speeds %s has at \"%s\" no rank from 0 to %d with a speed from 0.001 "
                            "to 1000, by which its time is divided: give --speeds 3:0.9,8-15:0.95, "

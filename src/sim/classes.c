@@ -41,18 +41,19 @@ static void begin(struct colours *c)
     for (int i = 0; i < v->net.flows; i++) {
         const struct tr_sim_channel *x = &v->channel[i];
 
-        c->flow[i] = mix(bits_of(v->net.flow[i].limit), bits_of(x->latency));
-        for (int j = 0; j < x->volumes; j++)
-            c->flow[i] = mix(c->flow[i], bits_of(x->volume[j]));
+        c->flow[i] = mix(bits_of(v->net.flow[i].limit), (uint64_t)x->volumes);
+        for (int j = 0; j < TR_SIM_VOLUMES; j++)
+            c->flow[i] = mix(mix(c->flow[i], bits_of(x->latency[j])), bits_of(x->volume[j]));
     }
     for (int i = 0; i < v->net.links; i++)
         c->link[i] = mix((uint64_t)v->net.link[i].kind, bits_of(v->net.link[i].capacity));
 }
 
-/* Flows by the units that have them and the links that can hold them up, then units and links by their flows.  Sums do not
+/* Flows by the units that have them, those before and behind them and the links that can hold them up, then units and links by their flows.  Sums do not
    depend on an order. */
 static void refine_flows(struct colours *c)
 {
+    enum { BEFORE = TR_SIM_SLOTS, BEHIND };
     const struct tr_sim_world *v = c->v;
 
     memset(c->sum, 0, (size_t)v->net.flows * sizeof *c->sum);
@@ -64,6 +65,11 @@ static void refine_flows(struct colours *c)
         if (v->net.link[v->net.use[i].link].binds)
             c->sum[v->net.use[i].flow] +=
                 mix(c->link[v->net.use[i].link], bits_of(v->net.use[i].weight));
+    for (int i = 0; i < v->net.flows; i++)
+        if (v->channel[i].next >= 0) {
+            c->sum[i] += mix(c->flow[v->channel[i].next], BEHIND);
+            c->sum[v->channel[i].next] += mix(c->flow[i], BEFORE);
+        }
     for (int i = 0; i < v->net.flows; i++)
         c->flow[i] = mix(c->flow[i], c->sum[i]);
 }
@@ -178,6 +184,9 @@ static void add_net(const struct tr_sim_world *full, const struct partition *flo
         (void)tr_net_add_flow(&out->net, n->flow[first].limit);
         out->channel[i] = full->channel[first];
         out->channel[i].parties = 0;
+        out->channel[i].first = flows->of[out->channel[i].first];
+        if (out->channel[i].next >= 0)
+            out->channel[i].next = flows->of[out->channel[i].next];
     }
     for (int i = 0; i < links->classes; i++) {
         const int first = links->first[i];

@@ -24,6 +24,7 @@ struct lane {
     int posts[AHEAD], begun, done;
     bool busy;
     double began, since, left; /* of the message under way; `left` bytes at `since` */
+    double times;              /* what was posted with it, where its volume depends on that */
     unsigned version;          /* of the event that ends it */
     int waiting;               /* first of the actors */
 };
@@ -106,11 +107,32 @@ static void waited(struct engine *e, int unit, int slot, double began)
 {
     static const enum tr_sim_cause absent[TR_SIM_SLOTS] = {
         TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE,
-        TR_SIM_SLOWER, TR_SIM_BUBBLE, TR_SIM_BUBBLE};
+        TR_SIM_SLOWER, TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_TENSOR};
+    static const enum tr_sim_cause moves[TR_SIM_SLOTS] = {
+        TR_SIM_TRANSFER, TR_SIM_TRANSFER, TR_SIM_TRANSFER, TR_SIM_TRANSFER,
+        TR_SIM_REDUCE,   TR_SIM_REDUCE,   TR_SIM_REDUCE,   TR_SIM_TENSOR};
     const double since = e->actor[unit].since, moved = fmin(fmax(began, since), e->now);
 
     spend(e, unit, absent[slot], since, moved, NULL);
-    spend(e, unit, slot < TR_LEGS ? TR_SIM_TRANSFER : TR_SIM_REDUCE, moved, e->now, NULL);
+    spend(e, unit, moves[slot], moved, e->now, NULL);
+}
+
+static int message_of(const struct engine *e, int flow)
+{
+    const int j = e->lane[flow].begun - 1, last = e->v->channel[flow].volumes - 1;
+
+    return j < last ? j : last > 0 ? last : 0;
+}
+
+/* A message enters a phase. */
+static void enter(struct engine *e, int flow)
+{
+    struct lane *l = &e->lane[flow];
+
+    l->begun++;
+    l->busy = true;
+    l->began = e->now;
+    push(e, e->now + e->v->channel[flow].latency[message_of(e, flow)], ARRIVES, flow, 0);
 }
 
 static void begin_next(struct engine *e, int flow)
@@ -121,13 +143,10 @@ static void begin_next(struct engine *e, int flow)
     if (l->busy || *posts < e->v->channel[flow].parties)
         return;
     *posts = 0;
-    l->begun++;
-    l->busy = true;
-    l->began = e->now;
-    push(e, e->now + e->v->channel[flow].latency, ARRIVES, flow, 0);
+    enter(e, flow);
 }
 
-static void finish(struct engine *e, int flow)
+static void arrived(struct engine *e, int flow)
 {
     struct lane *l = &e->lane[flow];
     int unit = l->waiting;
@@ -144,12 +163,21 @@ static void finish(struct engine *e, int flow)
     begin_next(e, flow);
 }
 
+static void finish(struct engine *e, int flow)
+{
+    const struct tr_sim_channel *c = &e->v->channel[flow];
+
+    if (c->next >= 0)
+        enter(e, c->next);
+    else
+        arrived(e, c->first);
+}
+
 static double volume_of(const struct engine *e, int flow)
 {
     const struct tr_sim_channel *c = &e->v->channel[flow];
-    const int j = e->lane[flow].begun - 1;
 
-    return c->volume[j < c->volumes ? j : c->volumes - 1];
+    return c->volumes > 0 ? c->volume[message_of(e, flow)] : e->lane[c->first].times * c->volume[0];
 }
 
 static void set_active(struct engine *e, int flow, bool active)
@@ -211,6 +239,13 @@ static void draw(struct engine *e, int unit, struct actor *a)
     }
 }
 
+/* The bytes of sums that take their time and are no flows. */
+static void count_sums(struct engine *e, int unit, double seconds)
+{
+    for (int flow = e->v->unit[unit].flow[TR_SIM_SUMS]; flow >= 0; flow = e->v->channel[flow].next)
+        tr_net_count(&e->v->net, flow, seconds * e->v->channel[flow].volume[0]);
+}
+
 static double pass(struct engine *e, int unit, const struct tr_sim_step *s)
 {
     struct actor *a = &e->actor[unit];
@@ -221,20 +256,25 @@ static double pass(struct engine *e, int unit, const struct tr_sim_step *s)
         draw(e, unit, a);
     a->pass++;
     own = e->now + a->mean[i] * s->seconds;
-    end = e->now + a->slowest[i] * s->seconds + s->tensor;
+    end = e->now + a->slowest[i] * s->seconds;
+    if (!e->v->unit[unit].shares && s->tensor > 0.0) {
+        end += s->tensor;
+        count_sums(e, unit, s->tensor);
+    }
     spend(e, unit, TR_SIM_COMPUTE, e->now, own, s);
     spend(e, unit, TR_SIM_TENSOR, own, end, s);
     return end;
 }
 
-static void post(struct engine *e, int unit, int slot)
+static void post(struct engine *e, int unit, const struct tr_sim_step *s)
 {
-    const int flow = e->v->unit[unit].flow[slot];
+    const int flow = e->v->unit[unit].flow[s->slot];
     struct lane *l = &e->lane[flow];
     struct actor *a = &e->actor[unit];
 
-    TR_ASSERT(a->posted[slot] - l->begun < AHEAD);
-    l->posts[a->posted[slot]++ % AHEAD]++;
+    TR_ASSERT(a->posted[s->slot] - l->begun < AHEAD);
+    l->posts[a->posted[s->slot]++ % AHEAD]++;
+    l->times = s->seconds;
     begin_next(e, flow);
 }
 
@@ -265,8 +305,10 @@ static void advance(struct engine *e, int unit)
     for (; a->at < p->steps; a->at++) {
         const struct tr_sim_step *s = &p->step[a->at];
 
+        if (s->slot == TR_SIM_SUMS && !e->v->unit[unit].shares)
+            continue;
         if (s->kind == TR_SIM_POST) {
-            post(e, unit, s->slot);
+            post(e, unit, s);
         } else if (s->kind == TR_SIM_AWAIT) {
             if (!await(e, unit, s->slot))
                 return;

@@ -1,8 +1,10 @@
 libtrireme_a_SOURCES += \
-	src/sim/causes.def src/sim/links.def \
+	src/sim/algorithms.def src/sim/causes.def src/sim/links.def \
 	src/sim/ask.c \
 	src/sim/classes.c \
+	src/sim/collective.c src/sim/collective.h \
 	src/sim/engine.c src/sim/engine.h \
+	src/sim/fabric.c src/sim/fabric.h \
 	src/sim/goodput.c src/sim/goodput.h \
 	src/sim/net.c src/sim/net.h \
 	src/sim/quantile.c src/sim/quantile.h \

@@ -11,9 +11,9 @@
 
 void tr_sim_ask_release(struct tr_sim_ask *a)
 {
-    free(a->speed);
+    free(a->like.speed);
     free(a->watch);
-    a->speed = NULL;
+    a->like.speed = NULL;
     a->watch = NULL;
 }
 
@@ -180,7 +180,8 @@ enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
     struct tr_sim_world whole, few;
 
     TR_TRY(check_size(p, a));
-    tr_sim_world_open(p, &a->fabric, a->speed, a->speeds, &whole);
+    TR_TRY(tr_sim_world_check(p, a->like.algorithm));
+    tr_sim_world_open(p, &a->like, &whole);
     if (!all)
         tr_sim_classes(&whole, &few);
     *out = (struct tr_sim_report){.planned = p->time.total,

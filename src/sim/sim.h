@@ -12,11 +12,9 @@
 /* `trireme sim`: an iteration of a planned run, as often as there are draws, and a month of them. */
 
 struct tr_sim_ask {
-    struct tr_sim_fabric fabric;
-    int speeds;
-    struct tr_sim_speed *speed; /* owned */
-    double jitter;              /* deviation of the logarithm of a pass's time, from 0 */
-    int draws;                  /* at least 1; without jitter all are alike, and one is made */
+    struct tr_sim_like like; /* its speeds are owned */
+    double jitter;           /* deviation of the logarithm of a pass's time, from 0 */
+    int draws;               /* at least 1; without jitter all are alike, and one is made */
     uint64_t seed;
     bool every_rank;             /* do not look for ranks that are alike */
     double restart, queue, save; /* seconds; save < 0: as the plan has it */

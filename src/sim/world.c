@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "dp/dp.h"
 #include "pipeline/sched.h"
 #include "plan/formulas.h"
 #include "sim/room.h"
@@ -25,10 +26,9 @@ struct maker {
     const struct tr_layout *layout;
     const struct tr_machine *machine;
     struct tr_cost cost;
+    const struct tr_sim_like *like;
     struct tr_sim_world *world;
-    struct level {
-        int ranks, first; /* ranks under one link, or 0; number of the first link */
-    } level[TR_NET_KINDS];
+    struct tr_sim_links links;
 };
 
 /* ---- programs ---- */
@@ -71,6 +71,12 @@ static void add_pass(struct tr_sim_program *p, const struct tr_instr *in,
                 : in->kind == TR_BWD ? c->tensor_backward
                                      : 0.0;
     p->passes++;
+    if (x->tensor > 0.0) {
+        const double seconds = x->tensor;
+
+        append(p, TR_SIM_POST, TR_SIM_SUMS)->seconds = seconds;
+        append(p, TR_SIM_AWAIT, TR_SIM_SUMS);
+    }
 }
 
 static void add_legs(struct tr_sim_program *p, const struct tr_instr *in)
@@ -165,60 +171,11 @@ static int rank_of(const struct maker *k, int stage, int replica)
            replica * tr_layout_data_stride(k->layout);
 }
 
-static void add_level(struct maker *k, enum tr_net_kind kind, int64_t ranks, double gbs)
-{
-    struct level *v = &k->level[kind];
-
-    if (ranks < 1 || gbs <= 0.0 || (kind > TR_NET_NODE && ranks >= k->layout->world))
-        return;
-    v->ranks = (int)ranks;
-    v->first = k->world->net.links;
-    for (int i = 0; i < 2 * ((k->layout->world + v->ranks - 1) / v->ranks); i++)
-        (void)tr_net_add_link(&k->world->net, kind, 1e9 * gbs);
-}
-
-static void add_levels(struct maker *k, const struct tr_sim_fabric *f)
-{
-    const struct tr_machine *m = k->machine;
-    const int64_t node = m->gpus_per_node, leaf = node * f->leaf_nodes,
-                  pod = leaf * f->spine_leaves;
-
-    add_level(k, TR_NET_GPU, 1, m->node_link);
-    add_level(k, TR_NET_RAIL, 1, f->rail);
-    add_level(k, TR_NET_NODE, node, (double)node * m->net_link);
-    add_level(k, TR_NET_LEAF, leaf, (double)leaf * m->net_link / fmax(1.0, f->leaf_over));
-    add_level(k, TR_NET_SPINE, pod,
-              (double)pod * m->net_link / fmax(1.0, f->leaf_over) / fmax(1.0, f->spine_over));
-}
-
-/* Whether a message between these ranks goes over that level. */
-static bool crosses(const struct maker *k, enum tr_net_kind kind, int from, int to)
-{
-    const int node = k->machine->gpus_per_node;
-    const bool inside = from / node == to / node;
-
-    if (kind == TR_NET_GPU || inside)
-        return kind == TR_NET_GPU && inside;
-    return k->level[kind].ranks > 0 && from / k->level[kind].ranks != to / k->level[kind].ranks;
-}
-
-static void add_path(const struct maker *k, int flow, int from, int to)
-{
-    for (int kind = 0; kind < TR_NET_KINDS; kind++) {
-        const struct level *v = &k->level[kind];
-
-        if (!crosses(k, (enum tr_net_kind)kind, from, to))
-            continue;
-        tr_net_add_use(&k->world->net, v->first + 2 * (from / v->ranks), flow, 1.0);
-        tr_net_add_use(&k->world->net, v->first + 2 * (to / v->ranks) + 1, flow, 1.0);
-    }
-}
-
 /* A flow of each tensor rank of `from` to that of `to`. */
 static void add_paths(const struct maker *k, int flow, int from, int to)
 {
     for (int t = 0; t < k->layout->w; t++)
-        add_path(k, flow, from + t, to + t);
+        tr_sim_links_path(&k->links, flow, from + t, to + t, 1.0);
 }
 
 static struct tr_sim_channel *add_channel(const struct maker *k, double limit)
@@ -227,8 +184,9 @@ static struct tr_sim_channel *add_channel(const struct maker *k, double limit)
     struct tr_sim_channel *c;
 
     v->channel = tr_room_grow(v->channel, v->net.flows, sizeof *v->channel);
-    c = &v->channel[tr_net_add_flow(&v->net, limit)];
-    *c = (struct tr_sim_channel){.volumes = 1};
+    c = &v->channel[v->net.flows];
+    *c = (struct tr_sim_channel){.first = v->net.flows, .next = -1, .volumes = 1};
+    (void)tr_net_add_flow(&v->net, limit);
     return c;
 }
 
@@ -265,7 +223,7 @@ static void add_messages(const struct maker *k, int from, int to, int replica, i
     const int flow = k->world->net.flows;
     struct tr_sim_channel *c = add_channel(k, link.rate);
 
-    c->latency = link.wait + m.gather;
+    c->latency[0] = link.wait + m.gather;
     c->volume[0] = m.bytes;
     add_paths(k, flow, a, b);
     join(k, unit_of(k, from, replica), send, flow);
@@ -286,43 +244,244 @@ static void add_pipeline(const struct maker *k)
     }
 }
 
-/* Of the gradients all but the last bucket, that bucket, and the weights: as bytes on each link of the ring. */
-static void volumes(const struct maker *k, int stage, double rate, struct tr_sim_channel *c)
+/* ---- collectives ---- */
+
+/* Of a group whose plan has the link `to`. */
+static struct tr_sim_place place_of(const struct maker *k, const struct tr_sim_group *g,
+                                    struct tr_cost_link to)
 {
-    const double params = (double)k->plan->stage[stage].params;
-    double during, ahead, forward = 0.0;
+    const struct tr_machine *m = k->machine;
+    const double node = m->gpus_per_node, mine = g->stride < node ? node / g->stride : 1.0;
+    const struct tr_sim_spread spread = tr_sim_spread_of(g, m->gpus_per_node);
+
+    return (struct tr_sim_place){
+        .ranks = g->ranks,
+        .spread = spread,
+        .inside = {1e9 * m->node_link, 1e-6 * m->node_us},
+        .adapter = {1e9 * m->net_link * mine / spread.least, 1e-6 * m->net_us},
+        .rate = to.rate,
+    };
+}
+
+static struct tr_sim_group replicas_of(const struct maker *k, int stage)
+{
+    return (struct tr_sim_group){rank_of(k, stage, 0), tr_layout_data_stride(k->layout),
+                                 k->layout->d};
+}
+
+/* A channel for each phase, one behind the other, for `ranks` groups side by side.  Returns the first. */
+static int add_collective(const struct maker *k, const struct tr_sim_collective *c,
+                          struct tr_sim_group g, int ranks)
+{
+    const int first = k->world->net.flows;
+
+    for (int i = 0; i < c->phases; i++) {
+        struct tr_sim_channel *x = add_channel(k, c->phase[i].limit);
+
+        x->first = first;
+        x->next = i + 1 < c->phases ? first + i + 1 : -1;
+        for (int t = 0; t < ranks; t++) {
+            const struct tr_sim_group one = {g.first + t, g.stride, g.ranks};
+
+            tr_sim_links_way(&k->links, first + i, &one, c->phase[i].way);
+        }
+    }
+    return first;
+}
+
+/* Message j is so many of these collectives. */
+static void set_message(const struct maker *k, int first, const struct tr_sim_collective *c, int j,
+                        double count)
+{
+    for (int i = 0; i < c->phases; i++) {
+        struct tr_sim_channel *x = &k->world->channel[first + i];
+
+        x->volumes = TR_SIM_VOLUMES;
+        x->latency[j] = count * c->phase[i].latency;
+        x->volume[j] = count * c->phase[i].volume;
+    }
+}
+
+/* What replicas exchange: a bucket of gradients, one of weights, and how many of each there are. */
+struct exchanges {
+    struct tr_sim_collective reduce, gather;
+    double reduces, gathers, buckets;
+};
+
+static struct exchanges planned_exchanges(const struct maker *k, const struct tr_sim_place *place,
+                                          double params)
+{
+    double during;
     const double there = tr_cost_reduce(&k->cost, params, &during);
-    const bool beside = k->config->overlap_grad_reduce && during > 0.0;
-    const double bucket = beside ? tr_plan_last_bucket(k->config, there, params) : there;
-    double back = tr_cost_gather(&k->cost, params, &ahead);
+    const double back = tr_cost_gather(&k->cost, params, &during);
+    const double buckets = 1.0 / tr_plan_last_bucket(k->config, 1.0, params);
+
+    return (struct exchanges){.reduce = tr_sim_collective_planned(place, there / buckets),
+                              .gather = tr_sim_collective_planned(place, back / buckets),
+                              .reduces = buckets,
+                              .gathers = buckets,
+                              .buckets = buckets};
+}
+
+static enum tr_work_collective_kind kind_of(const struct tr_dp_leg *l)
+{
+    return l->kind == TR_DP_LEG_ALLREDUCE        ? TR_WORK_ALL_REDUCE
+           : l->kind == TR_DP_LEG_REDUCE_SCATTER ? TR_WORK_REDUCE_SCATTER
+                                                 : TR_WORK_ALL_GATHER;
+}
+
+/* Weights go by the algorithm of gradients, over the same channels. */
+static struct exchanges exchanges_of(const struct maker *k, const struct tr_sim_place *place,
+                                     double params)
+{
+    const struct tr_dp_cost c = tr_dp_cost(&k->plan->shape, params, k->cost.grad, k->cost.elem);
+    struct exchanges x = planned_exchanges(k, place, params);
+    enum tr_sim_algorithm a = k->like->algorithm;
+    const double bytes = c.reduce.bytes / x.buckets;
+
+    if (a == TR_SIM_PLANNED)
+        return x;
+    a = tr_sim_algorithm_for(a, place, kind_of(&c.reduce), bytes);
+    x.reduce = tr_sim_collective_of(a, place, kind_of(&c.reduce), bytes);
+    x.gather = tr_sim_collective_of(a, place, TR_WORK_ALL_GATHER, c.gather.bytes / x.buckets);
+    x.reduces *= c.reduce.kind == TR_DP_LEG_ALLREDUCE ? 0.5 * c.reduce.passes : c.reduce.passes;
+    x.gathers *= c.gather.passes;
+    return x;
+}
+
+enum tr_status tr_sim_world_check(const struct tr_plan *p, enum tr_sim_algorithm algorithm)
+{
+    const struct tr_layout *l = &p->shape.layout;
+    struct tr_dp_cost c;
+    struct tr_cost x;
+
+    tr_cost_init(&x, &p->shape, &p->machine);
+    c = tr_dp_cost(&p->shape, 1.0, x.grad, x.elem);
+    if (algorithm == TR_SIM_PLANNED || l->d == 1)
+        return TR_OK;
+    if (c.reduce.kind == TR_DP_LEG_OTHER || c.outer.group > 0 ||
+        (c.gather.bytes > 0.0 && c.gather.kind == TR_DP_LEG_OTHER) || p->shape.offload.gradients ||
+        p->shape.offload.weights)
+        return TR_FAIL(TR_ECONFIG,
+                       "--collectives %s is for replicas that sum all gradients at once over all "
+                       "of them, and these have other messages, hybrid sharding or memory of the "
+                       "host in between: take --collectives plan",
+                       tr_sim_algorithm_name(algorithm));
+    return TR_OK;
+}
+
+/* Seconds of the forward passes beside which weights travel. */
+static double forward_of(const struct maker *k, int stage)
+{
+    double forward = 0.0;
 
     for (int chunk = 0; chunk < k->layout->k; chunk++) {
         const struct tr_cost_chunk x = tr_cost_chunk(&k->cost, stage, chunk);
 
         forward += x.forward + x.tensor_forward;
     }
-    forward *= k->layout->k > 1 ? k->layout->group : 1;
-    if (ahead > 0.0)
-        back = tr_plan_exposed(k->config, back, ahead * forward, params);
-    c->volumes = 3;
-    c->volume[0] = rate * (there - bucket);
-    c->volume[1] = rate * bucket;
-    c->volume[2] = rate * back;
+    return forward * (k->layout->k > 1 ? k->layout->group : 1);
 }
 
-/* A ring of the replicas of a stage, for each tensor rank. */
+/* Of the gradients all but the last bucket, that bucket, and the weights. */
+static int add_exchanges(const struct maker *k, int stage, const struct exchanges *x, double params)
+{
+    double during, ahead, seconds = x->gathers * tr_sim_collective_seconds(&x->gather);
+    const int first = add_collective(k, &x->reduce, replicas_of(k, stage), k->layout->w);
+    double last = x->reduces, gathers = x->gathers;
+
+    (void)tr_cost_reduce(&k->cost, params, &during);
+    (void)tr_cost_gather(&k->cost, params, &ahead);
+    if (k->config->overlap_grad_reduce && during > 0.0)
+        last /= x->buckets;
+    if (ahead > 0.0 && seconds > 0.0)
+        gathers *=
+            tr_plan_exposed(k->config, seconds, ahead * forward_of(k, stage), params) / seconds;
+    set_message(k, first, &x->reduce, 0, x->reduces - last);
+    set_message(k, first, &x->reduce, 1, last);
+    set_message(k, first, &x->gather, 2, gathers);
+    return first;
+}
+
 static void add_replicas(const struct maker *k, int stage)
 {
-    const double rate = tr_cost_link_of(&k->cost, TR_COST_REPLICAS).rate;
-    const struct tr_layout *l = k->layout;
-    const int flow = k->world->net.flows;
+    const double params = (double)k->plan->stage[stage].params;
+    const struct tr_sim_group g = replicas_of(k, stage);
+    const struct tr_sim_place place = place_of(k, &g, tr_cost_link_of(&k->cost, TR_COST_REPLICAS));
+    const struct exchanges x = exchanges_of(k, &place, params);
+    const int first = add_exchanges(k, stage, &x, params);
 
-    volumes(k, stage, rate, add_channel(k, rate));
-    for (int replica = 0; replica < l->d; replica++) {
-        add_paths(k, flow, rank_of(k, stage, replica), rank_of(k, stage, (replica + 1) % l->d));
-        join(k, unit_of(k, stage, replica), TR_SIM_REPLICAS, flow);
-    }
+    for (int replica = 0; replica < k->layout->d; replica++)
+        join(k, unit_of(k, stage, replica), TR_SIM_REPLICAS, first);
 }
+
+/* ---- sums inside layers ---- */
+
+static struct tr_sim_place tensor_place(const struct maker *k, struct tr_sim_group *g, int first)
+{
+    *g = (struct tr_sim_group){first, 1, k->layout->w};
+    return place_of(k, g, tr_cost_link_of(&k->cost, TR_COST_TENSOR));
+}
+
+static double sum_seconds(const void *at, const struct tr_work_collective *m)
+{
+    const struct maker *k = at;
+    struct tr_sim_group g;
+    const struct tr_sim_place place = tensor_place(k, &g, 0);
+    const struct tr_sim_collective c =
+        tr_sim_collective_of(k->like->algorithm, &place, m->kind, m->bytes);
+
+    return tr_sim_collective_seconds(&c);
+}
+
+/* The first sum of a layer stands for all: of a second of sums its phases have the same parts as of that. */
+static struct tr_sim_collective sum_of(const struct maker *k, const struct tr_sim_place *place)
+{
+    const struct tr_work_collective *m = &k->cost.work[TR_WORK_LAYER].collective[0];
+    struct tr_sim_collective c;
+    double seconds;
+
+    if (k->like->algorithm == TR_SIM_PLANNED)
+        return tr_sim_collective_planned(place, 1.0);
+    c = tr_sim_collective_of(k->like->algorithm, place, m->kind, m->bytes);
+    seconds = tr_sim_collective_seconds(&c);
+    for (int i = 0; i < c.phases; i++) {
+        struct tr_sim_phase *x = &c.phase[i];
+
+        x->volume = (x->latency * x->limit + x->volume) / seconds;
+    }
+    return c;
+}
+
+static void add_sums(const struct maker *k, int stage, int replica)
+{
+    struct tr_sim_group g;
+    const struct tr_sim_place place = tensor_place(k, &g, rank_of(k, stage, replica));
+    const struct tr_sim_collective c = sum_of(k, &place);
+    const int first = add_collective(k, &c, g, 1);
+
+    for (int i = 0; i < c.phases; i++) {
+        struct tr_sim_channel *x = &k->world->channel[first + i];
+
+        x->volumes = 0;
+        x->volume[0] = c.phase[i].volume;
+    }
+    join(k, unit_of(k, stage, replica), TR_SIM_SUMS, first);
+}
+
+/* Whether others can hold up the sums of a unit. */
+static bool held_up(const struct tr_sim_world *v, const struct tr_sim_unit *u)
+{
+    const struct tr_net *n = &v->net;
+
+    for (int f = u->flow[TR_SIM_SUMS]; f >= 0; f = v->channel[f].next)
+        for (int i = n->of_flow[f]; i < n->of_flow[f + 1]; i++)
+            if (n->link[n->use[n->by_flow[i]].link].binds)
+                return true;
+    return false;
+}
+
+/* ---- exchanges of two ---- */
 
 static void add_tied(const struct maker *k, int replica)
 {
@@ -359,15 +518,14 @@ static double factor_of(int rank, const struct tr_sim_speed *speed, int speeds)
     return factor;
 }
 
-static void add_unit(const struct maker *k, int stage, int replica,
-                     const struct tr_sim_speed *speed, int speeds)
+static void add_unit(const struct maker *k, int stage, int replica)
 {
     struct tr_sim_unit *u = &k->world->unit[unit_of(k, stage, replica)];
 
     *u = (struct tr_sim_unit){
         .stage = stage, .replica = replica, .rank = rank_of(k, stage, replica), .members = 1.0};
     for (int t = 0; t < k->layout->w; t++) {
-        const double factor = factor_of(u->rank + t, speed, speeds);
+        const double factor = factor_of(u->rank + t, k->like->speed, k->like->speeds);
 
         k->world->factor[unit_of(k, stage, replica) * k->layout->w + t] = factor;
         u->slowest = fmax(u->slowest, factor);
@@ -377,31 +535,50 @@ static void add_unit(const struct maker *k, int stage, int replica,
         u->flow[slot] = -1;
 }
 
-void tr_sim_world_open(const struct tr_plan *p, const struct tr_sim_fabric *fabric,
-                       const struct tr_sim_speed *speed, int speeds, struct tr_sim_world *out)
+static void add_stage(const struct maker *k, int stage)
+{
+    const struct tr_layout *l = k->layout;
+
+    add_program(k, stage);
+    for (int replica = 0; replica < l->d; replica++) {
+        add_unit(k, stage, replica);
+        if (l->w > 1)
+            add_sums(k, stage, replica);
+    }
+    if (l->d > 1)
+        add_replicas(k, stage);
+}
+
+void tr_sim_world_open(const struct tr_plan *p, const struct tr_sim_like *like,
+                       struct tr_sim_world *out)
 {
     const struct tr_layout *l = &p->shape.layout;
-    struct maker k = {
-        .plan = p, .config = &p->config, .layout = l, .machine = &p->machine, .world = out};
+    struct maker k = {.plan = p,
+                      .config = &p->config,
+                      .layout = l,
+                      .machine = &p->machine,
+                      .like = like,
+                      .world = out};
 
     *out = (struct tr_sim_world){.units = l->p * l->d, .stages = l->p, .w = l->w};
     out->unit = tr_room(out->units, sizeof *out->unit);
     out->factor = tr_room(l->world, sizeof *out->factor);
     out->program = tr_room(l->p, sizeof *out->program);
     tr_cost_init(&k.cost, &p->shape, &p->machine);
-    add_levels(&k, fabric);
-    for (int stage = 0; stage < l->p; stage++) {
-        add_program(&k, stage);
-        for (int replica = 0; replica < l->d; replica++)
-            add_unit(&k, stage, replica, speed, speeds);
-        if (l->d > 1)
-            add_replicas(&k, stage);
+    if (like->algorithm != TR_SIM_PLANNED) {
+        k.cost.message = sum_seconds;
+        k.cost.at = &k;
     }
+    tr_sim_links_open(&out->net, &p->machine, &like->fabric, l->world, &k.links);
+    for (int stage = 0; stage < l->p; stage++)
+        add_stage(&k, stage);
     add_pipeline(&k);
     for (int replica = 0; replica < l->d && tr_cost_tied(&k.cost) > 0.0; replica++)
         add_tied(&k, replica);
     add_norm(&k);
     tr_net_index(&out->net);
+    for (int i = 0; i < out->units; i++)
+        out->unit[i].shares = held_up(out, &out->unit[i]);
 }
 
 void tr_sim_world_release(struct tr_sim_world *v)

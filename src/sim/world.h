@@ -7,6 +7,8 @@
 #include "pipeline/sched.h"
 #include "plan/cost.h"
 #include "plan/plan.h"
+#include "sim/collective.h"
+#include "sim/fabric.h"
 #include "sim/net.h"
 #include "telemetry/timer.h"
 
@@ -17,7 +19,7 @@
  */
 
 /* What a group posts and waits for: the four legs of pipeline/sched.h, by their index, and these. */
-enum tr_sim_slot { TR_SIM_REPLICAS = TR_LEGS, TR_SIM_TIED, TR_SIM_NORM, TR_SIM_SLOTS };
+enum tr_sim_slot { TR_SIM_REPLICAS = TR_LEGS, TR_SIM_TIED, TR_SIM_NORM, TR_SIM_SUMS, TR_SIM_SLOTS };
 
 enum tr_sim_cause {
 #define CAUSE(symbol, name, what) TR_SIM_##symbol,
@@ -34,8 +36,9 @@ struct tr_sim_step {
     int chunk, micro;        /* of a pass */
     enum tr_instr_kind pass; /* TR_FWD, TR_BWD, TR_WGT */
     enum tr_sim_cause cause; /* of a delay */
-    double seconds;          /* of a delay; of a pass what is computed */
-    double tensor;           /* of a pass: sums over tensor ranks */
+    double
+        seconds; /* of a delay; of a pass what is computed; of sums without others on their links */
+    double tensor; /* of a pass: the sums over tensor ranks that follow it */
 };
 struct tr_sim_program {
     int steps, passes;
@@ -48,27 +51,26 @@ struct tr_sim_unit {
     double members;
     double slowest, mean; /* times as long as the plan says: the slowest of its ranks, their mean */
     int flow[TR_SIM_SLOTS]; /* -1: none */
+    bool shares; /* its sums go over links that others can hold up; else they take their time */
 };
 
-/* What goes over flow i of the net, in order: message j has volume[j], and those behind the last one as much as that. */
+/*
+ * What goes over flow i of the net, in order: message j has volume[j], and those behind the last one as much as that.
+ * Phases of a collective are channels one behind the other: a message begins in the first one, which is what units post,
+ * and is there when it has gone through the last.
+ */
 enum { TR_SIM_VOLUMES = 3 };
 struct tr_sim_channel {
-    int parties; /* posts that it needs to begin */
-    int volumes;
-    double latency, volume[TR_SIM_VOLUMES]; /* seconds; bytes */
+    int parties;     /* posts that it needs to begin */
+    int first, next; /* channel of the first phase; of the next one, or -1 */
+    int volumes;     /* 0: a message has so many times volume[0] as was posted with it */
+    double latency[TR_SIM_VOLUMES], volume[TR_SIM_VOLUMES]; /* seconds; bytes */
 };
 
 /* Speeds of ranks: `rank` takes `factor` times as long to compute. */
 struct tr_sim_speed {
     int first, last;
     double factor;
-};
-
-/* The network beyond nodes.  0: no such level, or as quick as all below it. */
-struct tr_sim_fabric {
-    double rail;                  /* GB/s of one GPU's network adapter */
-    int leaf_nodes, spine_leaves; /* nodes under a leaf switch; leaf switches of a pod */
-    double leaf_over, spine_over; /* oversubscription, at least 1 */
 };
 
 struct tr_sim_world {
@@ -83,9 +85,21 @@ struct tr_sim_world {
     int *class_of;  /* [units of the whole]: NULL of the whole */
 };
 
+/* What a world is like besides the plan; borrowed while it is opened. */
+struct tr_sim_like {
+    struct tr_sim_fabric fabric;
+    enum tr_sim_algorithm algorithm;
+    int speeds;
+    struct tr_sim_speed *speed;
+};
+
 /* Of a plan with a machine; nothing is borrowed. */
-void tr_sim_world_open(const struct tr_plan *p, const struct tr_sim_fabric *fabric,
-                       const struct tr_sim_speed *speed, int speeds, struct tr_sim_world *out);
+void tr_sim_world_open(const struct tr_plan *p, const struct tr_sim_like *like,
+                       struct tr_sim_world *out);
+
+/* Whether the replicas exchange what these algorithms do: TR_ECONFIG if not. */
+enum tr_status tr_sim_world_check(const struct tr_plan *p,
+                                  enum tr_sim_algorithm algorithm) TR_MUST_CHECK;
 void tr_sim_world_release(struct tr_sim_world *v);
 
 /*

@@ -37,7 +37,12 @@ struct both {
 static void open_world(const struct tr_sim_fabric *fabric, const struct tr_sim_speed *speed,
                        int speeds, struct both *b)
 {
-    tr_sim_world_open(&b->p, fabric, speed, speeds, &b->whole);
+    struct tr_sim_speed slow[4];
+    const struct tr_sim_like like = {.fabric = *fabric, .speeds = speeds, .speed = slow};
+
+    for (int i = 0; i < speeds; i++)
+        slow[i] = speed[i];
+    tr_sim_world_open(&b->p, &like, &b->whole);
     tr_sim_classes(&b->whole, &b->few);
     tr_sim_run(&b->whole, &(struct tr_sim_how){0}, &b->all);
     tr_sim_run(&b->few, &(struct tr_sim_how){0}, &b->alike);
@@ -362,7 +367,7 @@ static void many(void **state)
             "--world-size 100000 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 10 "
             "--num-layers 50 --micro-batch-size 1 --global-batch-size 40000",
             &c, &p);
-    tr_sim_world_open(&p, &fabric, NULL, 0, &whole);
+    tr_sim_world_open(&p, &(struct tr_sim_like){.fabric = fabric}, &whole);
     tr_sim_classes(&whole, &few);
     tr_sim_run(&few, &(struct tr_sim_how){0}, &r);
     print_message("# %d groups of %d, %.4f s, planned %.4f\n", few.units, whole.units, r.seconds,
@@ -393,7 +398,7 @@ static void jitter(void **state)
     (void)state;
     assert_ok(tr_machine_find("selene-a100", &m));
     plan_on(&m, RING, &c, &p);
-    tr_sim_world_open(&p, &fabric, NULL, 0, &whole);
+    tr_sim_world_open(&p, &(struct tr_sim_like){.fabric = fabric}, &whole);
     tr_sim_run(&whole, &how, &r);
     tr_sim_run(&whole, &how, &again);
     assert_memory_equal(&r.seconds, &again.seconds, sizeof r.seconds);
