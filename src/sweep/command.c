@@ -47,12 +47,22 @@ static void add_self(struct tr_args *a)
 
 enum tr_status tr_sweep_run_words(const struct tr_sweep *w, const struct tr_sweep_place *place,
                                   const struct tr_sweep_space *space,
-                                  const struct tr_sweep_shape *s, const char *name,
+                                  const struct tr_sweep_shape *s, const char *name, double most,
                                   struct tr_args *a)
 {
+    enum tr_status status;
+    char *text;
+
     TR_TRY(tr_sweep_launcher(w, place, s->ranks, name, a));
     add_self(a);
-    return train_words(w, space, s, a);
+    TR_TRY(train_words(w, space, s, a));
+    if (most <= 0.0)
+        return TR_OK;
+    text = tr_format("--exit-slower-than %.9g --exit-slower-after %lld", 1e3 * most,
+                     (long long)w->warmup + TR_SWEEP_ENOUGH);
+    status = tr_args_text(a, text);
+    free(text);
+    return status;
 }
 
 enum tr_status tr_sweep_command(const struct tr_sweep *w, const struct tr_sweep_space *space,

@@ -10,10 +10,12 @@
 #include "sweep/space.h"
 
 /* The words that start a run of a shape, added to `a`: the launcher's, this program, "train" and its options.
-   `name` is that of the run, as its log has it. */
+   `name` is that of the run, as its log has it.  It leaves when its iterations take more than `most` seconds, if
+   that is above 0; TR_SWEEP_ENOUGH of those that count have to be done by then. */
+enum { TR_SWEEP_ENOUGH = 5 };
 enum tr_status tr_sweep_run_words(const struct tr_sweep *w, const struct tr_sweep_place *place,
                                   const struct tr_sweep_space *space,
-                                  const struct tr_sweep_shape *s, const char *name,
+                                  const struct tr_sweep_shape *s, const char *name, double most,
                                   struct tr_args *a) TR_MUST_CHECK;
 
 /* "train" and its options as an array of texts, for the record: what tells one sweep from another of the same

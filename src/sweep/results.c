@@ -150,6 +150,8 @@ json_t *tr_sweep_run_record(const struct tr_sweep_seen *run)
     json_object_set_new(o, "ok", json_boolean(run->whole));
     if (run->why)
         put_text(o, "error", run->why);
+    if (run->early)
+        json_object_set_new(o, "early", json_true());
     if (WIFEXITED(run->end.status))
         put_count(o, "exit_code", WEXITSTATUS(run->end.status));
     else
@@ -193,6 +195,7 @@ json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *p
     put_text(o, "shape", s->name);
     json_object_set_new(o, "ok", json_boolean(tr_sweep_is_good(json_array_get(runs, 0))));
     json_object_set(o, "error", json_object_get(last, "error"));
+    json_object_set(o, "early", json_object_get(last, "early"));
     put_text(o, "date", today(date, sizeof date));
     put_text(o, "node_list", place->nodes);
     if (place->job)

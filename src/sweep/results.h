@@ -12,10 +12,12 @@
 struct tr_sweep_seen {
     char *log; /* name in the folder; owned */
     struct tr_guard_result end;
-    int64_t last;    /* iteration; 0 if there is none */
-    bool whole;      /* it trained to its end, and ended well */
-    bool left;       /* it left early, because the job ends: that says nothing of the shape */
-    char *why;       /* it did neither; owned */
+    int64_t last; /* iteration; 0 if there is none */
+    bool whole;   /* it trained to its end, and ended well */
+    bool left;    /* it left early, because the job ends: that says nothing of the shape */
+    bool
+        early; /* it left because it was slower than the best shape: `why` is for the caller to say */
+    char *why;       /* it did none of these; owned */
     double *seconds; /* [count] of the iterations that count; owned */
     int64_t count;
     double mib; /* what the fullest rank held; NAN if the log does not say */
@@ -36,7 +38,8 @@ json_t *tr_sweep_run_record(const struct tr_sweep_seen *run);
  *
  *   schema     1
  *   shape      its name; logs are SHAPE.0.log, SHAPE.1.log, ...
- *   ok         the first run trained to its end;  error  of the last run that did not
+ *   ok         the first run trained to its end;  error  of the last run that did not;  early  that run was
+ *              ended because it was slower than the best shape
  *   date, node_list, job
  *   ranks, nodes, tp, pp, dp, chunks, mbs, gbs, micro_batches, seq, zero_stage, recompute, offload,
  *   rank_order, parameters, stage_layers (of --sweep-split)
@@ -48,7 +51,7 @@ json_t *tr_sweep_run_record(const struct tr_sweep_seen *run);
  *              seconds_min, seconds_max, seconds_low, seconds_high and sure (an interval that has the
  *              median with that probability, report/order.h: of the runs, and of the iterations where there
  *              is one run), samples_per_second, tflops (of a rank, sc21), tflops_model (2024), mem_mib
- *   runs       of each log, ok, error, exit_code or signal, last_iteration, seconds_per_it (median), seconds
+ *   runs       of each log, ok, error, early, exit_code or signal, last_iteration, seconds_per_it (median), seconds
  *              (of each iteration that counts, ascending), mem_mib, seconds_in_all
  *   command, built
  */

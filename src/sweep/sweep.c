@@ -66,6 +66,8 @@ static enum tr_status check(const struct tr_sweep *w, const struct tr_config *c)
         {c->skip_train, "skip-train", "a sweep times training"},
         {c->world_size != TR_UNSET_INT, "world-size", "a sweep takes --ranks"},
         {c->exit_interval != TR_UNSET_INT, "exit-interval", "--sweep-iters says how long a run is"},
+        {c->exit_slower_than > TR_UNSET_REAL, "exit-slower-than",
+         "--sweep-stop-early says when a shape is too slow"},
     };
 
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
@@ -77,6 +79,11 @@ static enum tr_status check(const struct tr_sweep *w, const struct tr_config *c)
             "of --sweep-iters %lld none would count after --sweep-warmup %lld: take more "
             "iterations, or a shorter warm-up",
             (long long)w->iters, (long long)w->warmup);
+    if (w->stop_early > TR_UNSET_REAL && w->iters <= w->warmup + TR_SWEEP_ENOUGH)
+        return TR_FAIL(TR_ECONFIG,
+                       "--sweep-stop-early decides after %d iterations that count, and no run has "
+                       "more: give --sweep-iters above %lld, or leave it out",
+                       TR_SWEEP_ENOUGH, (long long)w->warmup + TR_SWEEP_ENOUGH);
     return TR_OK;
 }
 
@@ -208,6 +215,39 @@ static char *last_words(const struct sweep *c, const char *name)
                      c->place.job, name);
 }
 
+/* The record that a run of the shape is compared with, or NULL: the best is never stopped. */
+static const json_t *rival_of(const struct sweep *c, const struct tr_sweep_shape *s)
+{
+    const json_t *best = c->w->stop_early > TR_UNSET_REAL ? tr_sweep_best(&c->results) : NULL;
+
+    return best && strcmp(json_string_value(json_object_get(best, "shape")), s->name) != 0 ? best
+                                                                                           : NULL;
+}
+
+/* Seconds of an iteration above which a run of the shape leaves; 0 for none. */
+static double most_of(const struct sweep *c, const struct tr_sweep_shape *s)
+{
+    const json_t *rival = rival_of(c, s);
+
+    if (!rival)
+        return 0.0;
+    return tr_sweep_pace(rival) * (1.0 + c->w->stop_early / 100.0) * (double)s->global_batch;
+}
+
+/* Of a run that was ended early: by how much even its fastest iteration is slower. */
+static char *why_early(const struct sweep *c, const struct tr_sweep_shape *s,
+                       const struct tr_sweep_seen *seen)
+{
+    const json_t *rival = rival_of(c, s);
+    double fastest = HUGE_VAL;
+
+    for (int64_t i = 0; i < seen->count; i++)
+        fastest = fmin(fastest, seen->seconds[i]);
+    return tr_format("stopped early, %.0f %% slower than %s",
+                     100.0 * (fastest / (double)s->global_batch / tr_sweep_pace(rival) - 1.0),
+                     json_string_value(json_object_get(rival, "shape")));
+}
+
 static enum tr_status run_once(struct sweep *c, const struct tr_sweep_shape *s, const char *name,
                                struct tr_sweep_seen *seen)
 {
@@ -217,7 +257,8 @@ static enum tr_status run_once(struct sweep *c, const struct tr_sweep_shape *s, 
         .log = log, .limit = fmin(whole, left), .grace = GRACE, .last = last};
     struct tr_guard_result end;
     struct tr_args a = {0};
-    enum tr_status status = tr_sweep_run_words(c->w, &c->place, &c->space, s, name, &a);
+    enum tr_status status =
+        tr_sweep_run_words(c->w, &c->place, &c->space, s, name, most_of(c, s), &a);
 
     if (status == TR_OK) {
         char **argv = calloc((size_t)a.count + 1, sizeof *argv);
@@ -232,6 +273,8 @@ static enum tr_status run_once(struct sweep *c, const struct tr_sweep_shape *s, 
     }
     if (status == TR_OK) {
         tr_sweep_look(c->w, log, &end, run.limit, seen);
+        if (seen->early)
+            seen->why = why_early(c, s, seen);
         c->stopped = end.end == TR_GUARD_STOPPED;
         c->ends = seen->left || (end.end == TR_GUARD_LATE && left < whole);
     }
@@ -297,7 +340,8 @@ static void tell_end(const struct sweep *c, const json_t *record)
                  json_number_value(json_object_get(m, "samples_per_second")),
                  json_number_value(json_object_get(m, "tflops")));
     else
-        tr_print("      failed: %s", json_string_value(json_object_get(record, "error")));
+        tr_print("      %s%s", json_is_true(json_object_get(record, "early")) ? "" : "failed: ",
+                 json_string_value(json_object_get(record, "error")));
     if (left > 0)
         tr_print("; %lld left, about %s", (long long)left,
                  duration(remaining(c), text, sizeof text));
@@ -469,7 +513,7 @@ static enum tr_status tell_run(const struct sweep *c, const struct tr_sweep_shap
     size_t size;
     FILE *f = open_memstream(&text, &size);
     char *name = tr_format("%s.0", s->name);
-    enum tr_status status = tr_sweep_run_words(c->w, &c->place, &c->space, s, name, &a);
+    enum tr_status status = tr_sweep_run_words(c->w, &c->place, &c->space, s, name, 0.0, &a);
 
     TR_ASSERT(f);
     fprintf(f, "\n# %s: ", s->name);
@@ -535,12 +579,25 @@ static enum tr_status tell_best(const struct sweep *c)
     return status;
 }
 
+/* Shapes whose last run was ended because it was slower than the best. */
+static int count_early(const struct sweep *c)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->space.runs; i++)
+        n += json_is_true(
+            json_object_get(json_array_get(c->state[i].runs, (size_t)runs_of(c, i) - 1), "early"));
+    return n;
+}
+
 static enum tr_status tell_results(const struct sweep *c)
 {
-    const int good = count_good(c);
+    const int good = count_good(c), early = count_early(c);
 
-    tr_print("%d of %d shapes trained to their end; tables: %s/results.md, .csv\n", good,
-             c->space.runs, c->w->folder);
+    tr_print("%d of %d shapes trained to their end", good, c->space.runs);
+    if (early > 0)
+        tr_print(", %d stopped early", early);
+    tr_print("; tables: %s/results.md, .csv\n", c->w->folder);
     if (good > 0)
         return tell_best(c);
     return TR_FAIL(TR_ERESOURCE,

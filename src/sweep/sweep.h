@@ -39,7 +39,8 @@ struct tr_sweep {
     int64_t iters, warmup, repeats;
     int64_t
         seed; /* of the order of runs; TR_UNSET_INT: 0, or the best first where runs are not repeated */
-    double timeout; /* minutes for a run; TR_UNSET_REAL: from its prediction */
+    double stop_early; /* percent slower than the best; TR_UNSET_REAL: no run is stopped early */
+    double timeout;    /* minutes for a run; TR_UNSET_REAL: from its prediction */
     char *folder, *machine, *launcher;
     char *autotune_log; /* Horovod's CSV of bucket sizes, or NULL */
     bool again, dry_run;

@@ -29,8 +29,7 @@ static const char *text(const json_t *o, const char *key)
     return s ? s : "";
 }
 
-/* Seconds of a sample, for the order of a table. */
-static double pace(const json_t *o)
+double tr_sweep_pace(const json_t *o)
 {
     const double x = number(o, "measured", "seconds_per_it") / number(o, NULL, "gbs");
 
@@ -41,7 +40,7 @@ static int order(const void *a, const void *b)
 {
     const json_t *const *x = a, *const *y = b;
     const bool good = tr_sweep_is_good(*x);
-    const double p = pace(*x), q = pace(*y);
+    const double p = tr_sweep_pace(*x), q = tr_sweep_pace(*y);
 
     if (good != tr_sweep_is_good(*y))
         return good ? -1 : 1;
@@ -163,6 +162,7 @@ static void add_notes(struct tr_table *t, const json_t *o)
                  most = number(o, "measured", "seconds_max"), chunks = number(o, NULL, "chunks"),
                  seconds = number(o, "predicted", "seconds_per_it");
     const size_t runs = json_array_size(json_object_get(o, "runs"));
+    const char *failed = json_is_true(json_object_get(o, "early")) ? "" : "failed: ";
     char *out = NULL;
     size_t size;
     FILE *f = open_memstream(&out, &size);
@@ -170,9 +170,9 @@ static void add_notes(struct tr_table *t, const json_t *o)
     TR_ASSERT(f);
     fprintf(f, "%.10s", text(o, "date"));
     if (!tr_sweep_is_good(o))
-        fprintf(f, "; failed: %s", text(o, "error"));
+        fprintf(f, "; %s%s", failed, text(o, "error"));
     else if (*text(o, "error"))
-        fprintf(f, "; one of %zu runs failed: %s", runs, text(o, "error"));
+        fprintf(f, "; one of %zu runs %s%s", runs, failed, text(o, "error"));
     if (json_integer_value(json_object_get(o, "zero_stage")) > 0)
         fprintf(f, "; ZeRO %d", (int)json_integer_value(json_object_get(o, "zero_stage")));
     if (!isnan(number(o, NULL, "bucket")))
