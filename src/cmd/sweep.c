@@ -30,7 +30,15 @@ static const struct tr_opt rows[] = {
     ROW(INT, warmup, "sweep-warmup", "3", COUNT_OR_0,
         "warm-up iterations of each run that do "
         "not count"),
-    ROW(INT, repeats, "sweep-repeats", "1", COUNT, "runs of each layout"),
+    ROW(INT, repeats, "sweep-repeats", "1", COUNT,
+        "runs of each shape: each repetition runs every shape once, in an order of its own"),
+    ROW(INT, seed, "sweep-seed", NULL, COUNT_OR_0,
+        "seed of the order of runs; 0 with --sweep-repeats, and the best predicted first without, "
+        "unless given"),
+    ROW(REAL, stop_early, "sweep-stop-early", NULL, NOT_NEGATIVE,
+        "end the run of a shape whose fastest iteration is so many percent slower per sample than "
+        "the "
+        "best shape, once five iterations count"),
     ROW(MINUTES, timeout, "sweep-timeout", NULL, ABOVE_ZERO,
         "timeout of a run in minutes, or 90s; unless given, 10 and ten times the prediction, or "
         "30 without one"),

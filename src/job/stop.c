@@ -190,6 +190,8 @@ void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_
         .signals = c->exit_signal_handler ? exit_signals : 0,
         .asks = c->save != NULL,
         .start = start,
+        .slower_after = c->exit_slower_after,
+        .fastest = INFINITY,
         .job_end = INFINITY,
         .margin = 60.0 * c->exit_margin_in_mins,
     };
@@ -197,6 +199,8 @@ void tr_stop_init(struct tr_stop *s, const struct tr_config *c, const struct tr_
         s->exit_interval = c->exit_interval;
     if (c->exit_duration_in_mins != TR_UNSET_INT)
         s->exit_minutes = (double)c->exit_duration_in_mins;
+    if (c->exit_slower_than > TR_UNSET_REAL)
+        s->slower_than = c->exit_slower_than / 1e3;
 }
 
 void tr_stop_took(struct tr_stop *s, enum tr_stop_part part, double seconds)
@@ -211,6 +215,8 @@ void tr_stop_took(struct tr_stop *s, enum tr_stop_part part, double seconds)
         s->recent = 0;
     }
     s->recent++;
+    s->took++;
+    s->fastest = fmin(s->fastest, seconds);
     s->now = fmax(s->now, seconds);
     s->longest[part] = fmax(s->now, s->before);
 }
@@ -250,7 +256,7 @@ double tr_stop_need(const struct tr_stop *s, int64_t iteration)
 
 /* The numbers of a rank; the largest of all ranks count. */
 enum { HEARD, CLOCK, ASKED, LOST, LONGEST, FACTS };
-enum { CLOCK_DURATION = 1, CLOCK_JOB_END = 2 };
+enum { CLOCK_SLOW = 1, CLOCK_DURATION, CLOCK_JOB_END };
 
 /* What mpiexec read can be lost a moment before its own end is seen. */
 static bool launcher_gone(const struct tr_stop *s, bool missing)
@@ -260,6 +266,11 @@ static bool launcher_gone(const struct tr_stop *s, bool missing)
     if (missing && !tr_parent_gone(&s->parent))
         nanosleep(&moment, NULL);
     return tr_parent_gone(&s->parent);
+}
+
+static bool is_slow(const struct tr_stop *s)
+{
+    return s->slower_than > 0.0 && s->took >= s->slower_after && s->fastest > s->slower_than;
 }
 
 static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t iteration,
@@ -273,6 +284,8 @@ static void bring(const struct tr_stop *s, const struct tr_comm *world, int64_t 
     /* Of several signals the last in enums.def, of several ranks the lowest. */
     if (number > 0)
         fact[HEARD] = (double)number * world->size + (world->size - 1 - world->rank);
+    if (world->rank == 0 && is_slow(s))
+        fact[CLOCK] = CLOCK_SLOW;
     if (s->exit_minutes > 0.0 && minutes(s, now) > s->exit_minutes)
         fact[CLOCK] = CLOCK_DURATION;
     if (now + tr_stop_need(s, iteration) > s->job_end)
@@ -304,8 +317,10 @@ static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration,
         return TR_STOP_SIGNAL;
     if ((unsigned)fact[ASKED] & TR_ASK_STOP)
         return TR_STOP_CTL;
+    if (fact[CLOCK] > CLOCK_DURATION)
+        return TR_STOP_JOB_END;
     if (fact[CLOCK] > 0.0)
-        return fact[CLOCK] > CLOCK_DURATION ? TR_STOP_JOB_END : TR_STOP_DURATION;
+        return fact[CLOCK] > CLOCK_SLOW ? TR_STOP_DURATION : TR_STOP_SLOW;
     if (s->exit_interval > 0 && iteration % s->exit_interval == 0)
         return TR_STOP_INTERVAL;
     return TR_STOP_NOT;
@@ -314,7 +329,7 @@ static enum tr_stop_reason reason_of(const struct tr_stop *s, int64_t iteration,
 bool tr_stop_asks(const struct tr_stop *s, int64_t iteration)
 {
     return iteration >= s->ask_at &&
-           (s->exit_minutes > 0.0 || s->signals || s->asks || s->launched);
+           (s->exit_minutes > 0.0 || s->slower_than > 0.0 || s->signals || s->asks || s->launched);
 }
 
 struct tr_answer tr_stop_after(struct tr_stop *s, struct tr_comm *world, int64_t iteration,
@@ -358,6 +373,8 @@ const char *tr_stop_word(const struct tr_answer *a)
         return "job-end";
     case TR_STOP_DURATION:
         return "duration";
+    case TR_STOP_SLOW:
+        return "slow";
     case TR_STOP_INTERVAL:
         return "interval";
     default:
@@ -386,6 +403,11 @@ int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct t
         break;
     case TR_STOP_CTL:
         snprintf(event, sizeof event, "exiting program as trireme ctl asked");
+        break;
+    case TR_STOP_SLOW:
+        tr_real_text(1e3 * s->slower_than, number, sizeof number);
+        snprintf(event, sizeof event, "exiting program as its iterations take more than %s ms",
+                 number);
         break;
     case TR_STOP_JOB_END:
         snprintf(event, sizeof event, "exiting program %.1f minutes before the job ends",

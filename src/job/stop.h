@@ -23,6 +23,8 @@
  *   CTL        `trireme ctl SAVE stop`: the same as for
  *   JOB_END    the next iteration might not leave the time to save: the same as for
  *   DURATION   --exit-duration-in-mins is over: save unless this iteration was saved, leave
+ *   SLOW       even the fastest iteration of this start took longer than --exit-slower-than, by the clock of
+ *              rank 0, which is that of the log: the same
  *   INTERVAL   the iteration is a multiple of --exit-interval: the same
  *
  * Megatron-LM of 2021 asks in the order SIGNAL, DURATION, INTERVAL, DONE, so that a run whose last
@@ -37,6 +39,7 @@ enum tr_stop_reason {
     TR_STOP_CTL,
     TR_STOP_JOB_END,
     TR_STOP_DURATION,
+    TR_STOP_SLOW,
     TR_STOP_INTERVAL
 };
 
@@ -50,6 +53,8 @@ struct tr_stop {
     int64_t epoch_iters;     /* of an epoch, which ends with an evaluation; 0: there are none */
     int64_t exit_interval;   /* iterations; 0 for none */
     double exit_minutes;     /* 0 for none */
+    double slower_than;      /* seconds of an iteration; 0 for none */
+    int64_t slower_after;    /* iterations of this start */
     unsigned signals;        /* exit_signal values of enums.def as bits; 0: none are heard */
     bool launched;           /* some rank was started by a launcher, and so are they all */
     struct tr_parent parent; /* this rank's launcher */
@@ -63,6 +68,8 @@ struct tr_stop {
     double longest[TR_PARTS]; /* seconds: the longest of the latest iterations, and so far */
     double now, before;       /* the longest iteration of this stretch and of the one before it, */
     int recent;               /*   and how many this one has */
+    double fastest;           /* iteration of this start, in seconds */
+    int64_t took;             /* iterations of this start */
     double save_guess;        /* until a save was measured */
 };
 
@@ -115,8 +122,9 @@ bool tr_stop_asks(const struct tr_stop *s, int64_t iteration);
  * The answer after iteration `iteration` (from 1) at `now` (tr_now()).  Collective over `world`:
  * the clocks differ, and the first rank whose time is over stops all; the answer is the same
  * everywhere.  `asked` are the bits of enum tr_ask that rank 0 was asked for; nothing on other
- * ranks.  It communicates only when there is a duration, a signal to listen for, a launcher, or a folder
- * in which somebody may ask, and then once; and where iterations are short, about four times a second.
+ * ranks.  It communicates only when there is a duration, a limit of an iteration, a signal to listen for, a
+ * launcher, or a folder in which somebody may ask, and then once; and where iterations are short, about four
+ * times a second.
  */
 struct tr_answer tr_stop_after(struct tr_stop *s, struct tr_comm *world, int64_t iteration,
                                double now, unsigned asked);
@@ -128,9 +136,9 @@ const char *tr_stop_word(const struct tr_answer *a);
  * What rank 0 prints last, as telemetry/lines.h prints: "[exiting program at iteration 200] datetime:
  * ... ", "[exiting program after 600.25 minutes] datetime: ... ", "[exiting program after receiving
  * SIGTERM.] datetime: ... ", "[exiting program because its launcher is gone] datetime: ... ", "[exiting
- * program 7.5 minutes before the job ends] datetime: ... ", "[exiting program as trireme ctl asked]
- * datetime: ... " or "[exiting program as its output cannot be written] datetime: ... ".  Of DONE,
- * tr_lines_done() speaks.
+ * program 7.5 minutes before the job ends] datetime: ... ", "[exiting program as its iterations take
+ * more than 12.5 ms] datetime: ... ", "[exiting program as trireme ctl asked] datetime: ... " or
+ * "[exiting program as its output cannot be written] datetime: ... ".  Of DONE, tr_lines_done() speaks.
  */
 int tr_stop_line(char *buf, size_t size, const struct tr_stop *s, const struct tr_answer *a,
                  int64_t iteration, double now, struct tr_moment datetime);

@@ -98,6 +98,8 @@ static void judge(const struct tr_sweep *w, const char *log, double limit, const
         out->why = cause(&failure, out->end.status);
     else if (strcmp(end, "exited before the end of the job") == 0)
         out->left = true;
+    else if (strcmp(end, "was slower than --exit-slower-than") == 0)
+        out->early = true;
     else if (out->last < w->iters)
         out->why = tr_format("it ended well after %lld of %lld iterations: %s",
                              (long long)out->last, (long long)w->iters, end);

@@ -78,59 +78,90 @@ static json_t *predicted(const struct tr_sweep *w, const struct tr_sweep_shape *
     return o;
 }
 
-/* Over the iterations of all runs that count. */
-static json_t *measured(const struct tr_sweep_shape *s, const struct tr_sweep_seen *run, int runs)
+/* Seconds of all iterations that count of all runs, and the median of each run. */
+struct times {
+    double *all, *median; /* owned */
+    int64_t count, runs;
+    double mib;
+};
+
+static void collect(const json_t *runs, struct times *t)
+{
+    const json_t *run, *seconds;
+    size_t i, k, n = 0;
+
+    json_array_foreach(runs, i, run) n += json_array_size(json_object_get(run, "seconds"));
+    *t = (struct times){.all = calloc(n + 1, sizeof *t->all),
+                        .median = calloc(json_array_size(runs) + 1, sizeof *t->median),
+                        .mib = NAN};
+    TR_ASSERT(t->all && t->median);
+    json_array_foreach(runs, i, run)
+    {
+        const json_t *median = json_object_get(run, "seconds_per_it"),
+                     *mib = json_object_get(run, "mem_mib");
+
+        if (json_is_number(median))
+            t->median[t->runs++] = json_number_value(median);
+        if (json_is_number(mib))
+            t->mib = fmax(t->mib, json_number_value(mib));
+        json_array_foreach(json_object_get(run, "seconds"), k, seconds) t->all[t->count++] =
+            json_number_value(seconds);
+    }
+}
+
+/* Between runs a machine changes more than between the iterations of one, so that where there are several each
+   counts once. */
+static json_t *measured(const struct tr_sweep_shape *s, const json_t *runs)
 {
     json_t *o = json_object();
-    struct tr_order all;
-    double *x, mib = NAN;
-    int64_t n = 0;
+    struct times t;
+    struct tr_order all, of;
 
-    for (int i = 0; i < runs; i++) {
-        n += run[i].count;
-        mib = fmax(mib, run[i].mib);
-    }
-    x = calloc((size_t)n + 1, sizeof *x);
-    TR_ASSERT(x);
-    n = 0;
-    for (int i = 0; i < runs; i++)
-        for (int64_t k = 0; k < run[i].count; k++)
-            x[n++] = run[i].seconds[k];
-    all = tr_order_of(x, n);
-    put_count(o, "iterations", n);
-    put(o, "seconds_per_it", all.median);
+    collect(runs, &t);
+    all = tr_order_of(t.all, t.count);
+    of = t.runs > 1 ? tr_order_of(t.median, t.runs) : all;
+    put_count(o, "iterations", t.count);
+    put_count(o, "runs", t.runs);
+    put(o, "seconds_per_it", of.median);
     put(o, "seconds_min", all.min);
     put(o, "seconds_max", all.max);
-    put(o, "samples_per_second", (double)s->global_batch / all.median);
-    put(o, "tflops", s->hardware / all.median / s->ranks / 1e12);
-    put(o, "tflops_model", s->model / all.median / s->ranks / 1e12);
-    put(o, "mem_mib", mib);
-    free(x);
+    if (of.count > 1) {
+        put(o, "seconds_low", of.low);
+        put(o, "seconds_high", of.high);
+        put(o, "sure", of.sure);
+    }
+    put(o, "samples_per_second", (double)s->global_batch / of.median);
+    put(o, "tflops", s->hardware / of.median / s->ranks / 1e12);
+    put(o, "tflops_model", s->model / of.median / s->ranks / 1e12);
+    put(o, "mem_mib", t.mib);
+    free(t.all);
+    free(t.median);
     return o;
 }
 
-static json_t *list_runs(const struct tr_sweep_seen *run, int runs)
+json_t *tr_sweep_run_record(const struct tr_sweep_seen *run)
 {
-    json_t *list = json_array();
+    const struct tr_order of = tr_order_of(run->seconds, run->count);
+    json_t *o = json_object(), *seconds = json_array();
 
-    for (int i = 0; i < runs; i++) {
-        json_t *o = json_object();
-        struct tr_order order = tr_order_of(run[i].seconds, run[i].count);
-
-        put_text(o, "log", run[i].log);
-        json_object_set_new(o, "ok", json_boolean(run[i].whole));
-        if (run[i].why)
-            put_text(o, "error", run[i].why);
-        if (WIFEXITED(run[i].end.status))
-            put_count(o, "exit_code", WEXITSTATUS(run[i].end.status));
-        else
-            put_count(o, "signal", WTERMSIG(run[i].end.status));
-        put_count(o, "last_iteration", run[i].last);
-        put(o, "seconds_per_it", order.median);
-        put(o, "seconds_in_all", run[i].end.seconds);
-        json_array_append_new(list, o);
-    }
-    return list;
+    for (int64_t i = 0; i < run->count; i++)
+        json_array_append_new(seconds, json_real(run->seconds[i]));
+    put_text(o, "log", run->log);
+    json_object_set_new(o, "ok", json_boolean(run->whole));
+    if (run->why)
+        put_text(o, "error", run->why);
+    if (run->early)
+        json_object_set_new(o, "early", json_true());
+    if (WIFEXITED(run->end.status))
+        put_count(o, "exit_code", WEXITSTATUS(run->end.status));
+    else
+        put_count(o, "signal", WTERMSIG(run->end.status));
+    put_count(o, "last_iteration", run->last);
+    put(o, "seconds_per_it", of.median);
+    json_object_set_new(o, "seconds", seconds);
+    put(o, "mem_mib", run->mib);
+    put(o, "seconds_in_all", run->end.seconds);
+    return o;
 }
 
 static const char *today(char *text, size_t size)
@@ -154,19 +185,17 @@ static json_t *options(const struct tr_sweep_space *space, const struct tr_sweep
 
 json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *place,
                         const struct tr_sweep_space *space, const struct tr_sweep_shape *s,
-                        const json_t *command, const struct tr_sweep_seen *run, int runs)
+                        const json_t *command, const json_t *runs)
 {
     json_t *o = json_object();
-    const char *error = NULL;
+    const json_t *last = json_array_get(runs, json_array_size(runs) - 1);
     char date[64];
 
-    for (int i = 0; i < runs; i++)
-        error = run[i].why ? run[i].why : error;
     put_count(o, "schema", 1);
     put_text(o, "shape", s->name);
-    json_object_set_new(o, "ok", json_boolean(runs > 0 && run[0].whole));
-    if (error)
-        put_text(o, "error", error);
+    json_object_set_new(o, "ok", json_boolean(tr_sweep_is_good(json_array_get(runs, 0))));
+    json_object_set(o, "error", json_object_get(last, "error"));
+    json_object_set(o, "early", json_object_get(last, "early"));
     put_text(o, "date", today(date, sizeof date));
     put_text(o, "node_list", place->nodes);
     if (place->job)
@@ -176,8 +205,8 @@ json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *p
         json_object_set_new(o, "options", options(space, s));
     put_count(o, "warmup", w->warmup);
     json_object_set_new(o, "predicted", predicted(w, s));
-    json_object_set_new(o, "measured", measured(s, run, runs));
-    json_object_set_new(o, "runs", list_runs(run, runs));
+    json_object_set_new(o, "measured", measured(s, runs));
+    json_object_set_new(o, "runs", json_deep_copy(runs));
     json_object_set(o, "command", (json_t *)(uintptr_t)command);
     json_object_set(o, "built", w->versions);
     return o;

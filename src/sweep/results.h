@@ -12,10 +12,12 @@
 struct tr_sweep_seen {
     char *log; /* name in the folder; owned */
     struct tr_guard_result end;
-    int64_t last;    /* iteration; 0 if there is none */
-    bool whole;      /* it trained to its end, and ended well */
-    bool left;       /* it left early, because the job ends: that says nothing of the shape */
-    char *why;       /* it did neither; owned */
+    int64_t last; /* iteration; 0 if there is none */
+    bool whole;   /* it trained to its end, and ended well */
+    bool left;    /* it left early, because the job ends: that says nothing of the shape */
+    bool
+        early; /* it left because it was slower than the best shape: `why` is for the caller to say */
+    char *why;       /* it did none of these; owned */
     double *seconds; /* [count] of the iterations that count; owned */
     int64_t count;
     double mib; /* what the fullest rank held; NAN if the log does not say */
@@ -26,13 +28,18 @@ void tr_sweep_look(const struct tr_sweep *w, const char *log, const struct tr_gu
                    double limit, struct tr_sweep_seen *out);
 void tr_sweep_seen_release(struct tr_sweep_seen *s);
 
+/* What a record has of that run, a new reference; see `runs` below.  Sorts its seconds. */
+json_t *tr_sweep_run_record(const struct tr_sweep_seen *run);
+
 /*
- * The record of a shape whose runs have ended, a new reference.  `command` are the words of trireme,
- * beginning with "train".  Numbers that are not known have no member.
+ * The record of a shape, a new reference, after the runs of an array, tr_sweep_run_record() of each, in their
+ * order; there is one at least.  `command` are the words of trireme, beginning with "train".  Numbers that are not
+ * known have no member.
  *
  *   schema     1
  *   shape      its name; logs are SHAPE.0.log, SHAPE.1.log, ...
- *   ok         the first run trained to its end;  error  of the last run that did not
+ *   ok         the first run trained to its end;  error  of the last run that did not;  early  that run was
+ *              ended because it was slower than the best shape
  *   date, node_list, job
  *   ranks, nodes, tp, pp, dp, chunks, mbs, gbs, micro_batches, seq, zero_stage, recompute, offload,
  *   rank_order, parameters, stage_layers (of --sweep-split)
@@ -40,15 +47,17 @@ void tr_sweep_seen_release(struct tr_sweep_seen *s);
  *   warmup     iterations of each run that do not count
  *   predicted  mem_mib, and with a profile seconds_per_it, seconds_low, seconds_high,
  *              machine
- *   measured   iterations that count, seconds_per_it (their median), seconds_min, seconds_max,
- *              samples_per_second, tflops (of a rank, sc21), tflops_model (2024), mem_mib
- *   runs       of each log, ok, error, exit_code or signal, last_iteration, seconds_per_it,
- *              seconds_in_all
+ *   measured   iterations that count, runs that have some, seconds_per_it (the median of the runs' medians),
+ *              seconds_min, seconds_max, seconds_low, seconds_high and sure (an interval that has the
+ *              median with that probability, report/order.h: of the runs, and of the iterations where there
+ *              is one run), samples_per_second, tflops (of a rank, sc21), tflops_model (2024), mem_mib
+ *   runs       of each log, ok, error, early, exit_code or signal, last_iteration, seconds_per_it (median), seconds
+ *              (of each iteration that counts, ascending), mem_mib, seconds_in_all
  *   command, built
  */
 json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *place,
                         const struct tr_sweep_space *space, const struct tr_sweep_shape *s,
-                        const json_t *command, const struct tr_sweep_seen *run, int runs);
+                        const json_t *command, const json_t *runs);
 
 /* results.jsonl: a record a line, the newest of a shape counts. */
 struct tr_sweep_results {
@@ -72,7 +81,7 @@ const json_t *tr_sweep_results_find(const struct tr_sweep_results *r, const char
 /* Takes `record` over; it is on the disk when this returns.  TR_EIO. */
 enum tr_status tr_sweep_results_add(struct tr_sweep_results *r, json_t *record) TR_MUST_CHECK;
 
-/* Did the runs of this record train to their end? */
+/* Did the first run of this record, or this run, train to its end? */
 bool tr_sweep_is_good(const json_t *record);
 
 #endif

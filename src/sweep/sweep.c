@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sweep/sweep.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "sweep/command.h"
 #include "sweep/guard.h"
 #include "sweep/place.h"
 #include "sweep/results.h"
+#include "sweep/shuffle.h"
 #include "sweep/space.h"
 #include "sweep/tables.h"
 #include "job/job.h"
@@ -27,6 +27,12 @@ static const double GRACE = 10.0, START = 30.0, MARGIN = 60.0;
    how much longer than predicted it may take. */
 static const double LEAST_LIMIT = 600.0, BLIND_LIMIT = 1800.0, SLACK = 10.0;
 
+/* What a shape has. */
+struct state {
+    json_t *runs; /* array of those that count, of earlier sweeps too; owned */
+    bool ready;   /* there is nothing left to run */
+};
+
 /* A sweep under way. */
 struct sweep {
     const struct tr_sweep *w;
@@ -35,105 +41,14 @@ struct sweep {
     bool has_machine;
     struct tr_sweep_space space;
     struct tr_sweep_results results;
-    bool *ready;       /* [space.runs] with a result */
-    int done, good;    /* so many of them have one, and a good one */
-    int ran;           /* in this sweep */
-    double took;       /* seconds of these, all runs of a shape together */
-    double start;      /* seconds of a run besides its iterations, the most so far */
-    double iterations; /* seconds of iterations so far, and what was predicted for them */
+    struct state *state; /* [space.runs] */
+    int ran;             /* runs of this sweep */
+    double took;         /* seconds of these */
+    double start;        /* seconds of a run besides its iterations, the most so far */
+    double iterations;   /* seconds of iterations so far, and what was predicted for them */
     double predicted;
     bool stopped, ends; /* a signal came; the job comes to its end */
 };
-
-/* ---- the command of a run ---- */
-
-static enum tr_status add_words(const struct tr_args *from, struct tr_args *to)
-{
-    size_t bytes;
-    char *packed = tr_args_pack(from, &bytes);
-
-    tr_args_unpack(to, packed, bytes);
-    free(packed);
-    return TR_OK;
-}
-
-/* "train" and its options: what was given, the shape, and what makes a run short and quiet. */
-static enum tr_status train_words(const struct sweep *c, const struct tr_sweep_shape *s,
-                                  struct tr_args *a)
-{
-    const struct tr_sweep *w = c->w;
-    char *text;
-    enum tr_status status;
-
-    TR_TRY(tr_args_text(a, "train"));
-    TR_TRY(add_words(w->words, a));
-    TR_TRY(tr_sweep_shape_words(w, &c->space, s, a));
-    text = tr_format("--exit-interval %lld --log-interval 1 --eval-iters 0", (long long)w->iters);
-    status = tr_args_text(a, text);
-    free(text);
-    if (status != TR_OK || !tr_sweep_says_length(w))
-        return status;
-    text = tr_format("--train-iters %lld", (long long)w->iters);
-    status = tr_args_text(a, text);
-    free(text);
-    return status;
-}
-
-static char *run_name(const struct tr_sweep_shape *s, int64_t repeat)
-{
-    return tr_format("%s.%lld", s->name, (long long)repeat);
-}
-
-/* How this very program is called. */
-static void own_path(char *path)
-{
-    const ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-
-    if (n > 0)
-        path[n] = '\0';
-    else
-        strcpy(path, "trireme");
-}
-
-/* All words of a run, the launcher's first. */
-static enum tr_status all_words(const struct sweep *c, const struct tr_sweep_shape *s,
-                                int64_t repeat, struct tr_args *a)
-{
-    char *name = run_name(s, repeat), path[PATH_MAX];
-    struct tr_arg self;
-    struct tr_args one = {1, 1, &self};
-    enum tr_status status = tr_sweep_launcher(c->w, &c->place, s->ranks, name, a);
-
-    free(name);
-    TR_TRY(status);
-    own_path(path);
-    self = (struct tr_arg){path, (char *)(uintptr_t) "", false};
-    TR_TRY(add_words(&one, a));
-    return train_words(c, s, a);
-}
-
-/* The words of trireme, for the record; a new reference. */
-static enum tr_status command_of(const struct sweep *c, const struct tr_sweep_shape *s,
-                                 json_t **out)
-{
-    struct tr_args a = {0};
-    enum tr_status status = train_words(c, s, &a);
-
-    *out = json_array();
-    for (int i = 0; status == TR_OK && i < a.count; i++) {
-        json_t *word = json_string(a.list[i].text);
-
-        if (!word)
-            status = TR_FAIL(TR_ECONFIG,
-                             "the option '%s' is no UTF-8, so no record of it can be "
-                             "kept: write it otherwise",
-                             a.list[i].text);
-        else
-            json_array_append_new(*out, word);
-    }
-    tr_args_release(&a);
-    return status;
-}
 
 /* ---- results that exist ---- */
 
@@ -151,6 +66,8 @@ static enum tr_status check(const struct tr_sweep *w, const struct tr_config *c)
         {c->skip_train, "skip-train", "a sweep times training"},
         {c->world_size != TR_UNSET_INT, "world-size", "a sweep takes --ranks"},
         {c->exit_interval != TR_UNSET_INT, "exit-interval", "--sweep-iters says how long a run is"},
+        {c->exit_slower_than > TR_UNSET_REAL, "exit-slower-than",
+         "--sweep-stop-early says when a shape is too slow"},
     };
 
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
@@ -162,7 +79,24 @@ static enum tr_status check(const struct tr_sweep *w, const struct tr_config *c)
             "of --sweep-iters %lld none would count after --sweep-warmup %lld: take more "
             "iterations, or a shorter warm-up",
             (long long)w->iters, (long long)w->warmup);
+    if (w->stop_early > TR_UNSET_REAL && w->iters <= w->warmup + TR_SWEEP_ENOUGH)
+        return TR_FAIL(TR_ECONFIG,
+                       "--sweep-stop-early decides after %d iterations that count, and no run has "
+                       "more: give --sweep-iters above %lld, or leave it out",
+                       TR_SWEEP_ENOUGH, (long long)w->warmup + TR_SWEEP_ENOUGH);
     return TR_OK;
+}
+
+/* Of a record that the sweep goes on from. */
+static void take(struct sweep *c, struct state *t, const json_t *record)
+{
+    const json_t *runs = json_object_get(record, "runs");
+    const size_t n = json_array_size(runs);
+
+    if (!tr_sweep_is_good(record) && c->w->again)
+        return;
+    json_array_extend(t->runs, (json_t *)(uintptr_t)runs);
+    t->ready = (int64_t)n >= c->w->repeats || !tr_sweep_is_good(json_array_get(runs, n - 1));
 }
 
 /* Does the shape have a result?  One of the same name but other options belongs to another sweep. */
@@ -175,7 +109,7 @@ static enum tr_status look_up(struct sweep *c, int i)
 
     if (!record)
         return TR_OK;
-    status = command_of(c, s, &command);
+    status = tr_sweep_command(c->w, &c->space, s, &command);
     if (status == TR_OK && !json_equal(command, json_object_get(record, "command")))
         status =
             TR_FAIL(TR_ECONFIG,
@@ -183,9 +117,7 @@ static enum tr_status look_up(struct sweep *c, int i)
                     "remove that one",
                     c->results.path, s->name);
     json_decref(command);
-    c->ready[i] = tr_sweep_is_good(record) || !c->w->again;
-    c->done += c->ready[i];
-    c->good += tr_sweep_is_good(record);
+    take(c, &c->state[i], record);
     return status;
 }
 
@@ -193,11 +125,43 @@ static enum tr_status open_all(struct sweep *c)
 {
     TR_TRY(tr_make_dirs(c->w->folder));
     TR_TRY(tr_sweep_results_open(c->w->folder, 2.0 * GRACE, &c->results));
-    c->ready = calloc((size_t)c->space.runs + 1, sizeof *c->ready);
-    TR_ASSERT(c->ready);
+    c->state = calloc((size_t)c->space.runs + 1, sizeof *c->state);
+    TR_ASSERT(c->state);
+    for (int i = 0; i < c->space.runs; i++)
+        c->state[i].runs = json_array();
     for (int i = 0; i < c->space.runs; i++)
         TR_TRY(look_up(c, i));
     return tr_sweep_tables(c->w, &c->results, &c->space, c->w->folder);
+}
+
+/* Shapes with nothing left to run, and of these those that trained to their end. */
+static int count_ready(const struct sweep *c)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->space.runs; i++)
+        n += c->state[i].ready;
+    return n;
+}
+
+static int count_good(const struct sweep *c)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->space.runs; i++)
+        n += tr_sweep_is_good(json_array_get(c->state[i].runs, 0));
+    return n;
+}
+
+/* Runs that a shape has, and those that are left, for all that is known. */
+static int64_t runs_of(const struct sweep *c, int i)
+{
+    return (int64_t)json_array_size(c->state[i].runs);
+}
+
+static int64_t runs_left(const struct sweep *c, int i)
+{
+    return c->state[i].ready ? 0 : c->w->repeats - runs_of(c, i);
 }
 
 /* ---- time ---- */
@@ -209,7 +173,7 @@ static double expected(const struct sweep *c, const struct tr_sweep_shape *s)
 
     if (s->seconds > 0.0)
         return c->start + (double)c->w->iters * s->seconds * ratio;
-    return c->ran > 0 ? c->took / c->ran / (double)c->w->repeats : c->start;
+    return c->ran > 0 ? c->took / c->ran : c->start;
 }
 
 static double limit_of(const struct sweep *c, const struct tr_sweep_shape *s)
@@ -251,17 +215,50 @@ static char *last_words(const struct sweep *c, const char *name)
                      c->place.job, name);
 }
 
-static enum tr_status run_once(struct sweep *c, const struct tr_sweep_shape *s, int64_t repeat,
+/* The record that a run of the shape is compared with, or NULL: the best is never stopped. */
+static const json_t *rival_of(const struct sweep *c, const struct tr_sweep_shape *s)
+{
+    const json_t *best = c->w->stop_early > TR_UNSET_REAL ? tr_sweep_best(&c->results) : NULL;
+
+    return best && strcmp(json_string_value(json_object_get(best, "shape")), s->name) != 0 ? best
+                                                                                           : NULL;
+}
+
+/* Seconds of an iteration above which a run of the shape leaves; 0 for none. */
+static double most_of(const struct sweep *c, const struct tr_sweep_shape *s)
+{
+    const json_t *rival = rival_of(c, s);
+
+    if (!rival)
+        return 0.0;
+    return tr_sweep_pace(rival) * (1.0 + c->w->stop_early / 100.0) * (double)s->global_batch;
+}
+
+/* Of a run that was ended early: by how much even its fastest iteration is slower. */
+static char *why_early(const struct sweep *c, const struct tr_sweep_shape *s,
+                       const struct tr_sweep_seen *seen)
+{
+    const json_t *rival = rival_of(c, s);
+    double fastest = HUGE_VAL;
+
+    for (int64_t i = 0; i < seen->count; i++)
+        fastest = fmin(fastest, seen->seconds[i]);
+    return tr_format("stopped early, %.0f %% slower than %s",
+                     100.0 * (fastest / (double)s->global_batch / tr_sweep_pace(rival) - 1.0),
+                     json_string_value(json_object_get(rival, "shape")));
+}
+
+static enum tr_status run_once(struct sweep *c, const struct tr_sweep_shape *s, const char *name,
                                struct tr_sweep_seen *seen)
 {
-    char *name = run_name(s, repeat), *log = tr_format("%s/%s.log", c->w->folder, name);
-    char *last = last_words(c, name);
+    char *log = tr_format("%s/%s.log", c->w->folder, name), *last = last_words(c, name);
     const double left = time_left(c), whole = limit_of(c, s);
     struct tr_guard_run run = {
         .log = log, .limit = fmin(whole, left), .grace = GRACE, .last = last};
     struct tr_guard_result end;
     struct tr_args a = {0};
-    enum tr_status status = all_words(c, s, repeat, &a);
+    enum tr_status status =
+        tr_sweep_run_words(c->w, &c->place, &c->space, s, name, most_of(c, s), &a);
 
     if (status == TR_OK) {
         char **argv = calloc((size_t)a.count + 1, sizeof *argv);
@@ -276,13 +273,14 @@ static enum tr_status run_once(struct sweep *c, const struct tr_sweep_shape *s, 
     }
     if (status == TR_OK) {
         tr_sweep_look(c->w, log, &end, run.limit, seen);
+        if (seen->early)
+            seen->why = why_early(c, s, seen);
         c->stopped = end.end == TR_GUARD_STOPPED;
         c->ends = seen->left || (end.end == TR_GUARD_LATE && left < whole);
     }
     tr_args_release(&a);
     free(last);
     free(log);
-    free(name);
     return status;
 }
 
@@ -291,6 +289,8 @@ static void learn(struct sweep *c, const struct tr_sweep_shape *s, const struct 
 {
     double sum = 0.0, mean;
 
+    c->ran++;
+    c->took += seen->end.seconds;
     if (!seen->whole)
         return;
     for (int64_t i = 0; i < seen->count; i++)
@@ -303,75 +303,88 @@ static void learn(struct sweep *c, const struct tr_sweep_shape *s, const struct 
     c->predicted += s->seconds;
 }
 
-static void tell_begin(const struct sweep *c, const struct tr_sweep_shape *s)
+/* Seconds that all runs that are left are expected to take. */
+static double remaining(const struct sweep *c)
 {
+    double seconds = 0.0;
+
+    for (int i = 0; i < c->space.runs; i++)
+        seconds += expected(c, &c->space.shape[i]) * (double)runs_left(c, i);
+    return seconds;
+}
+
+static void tell_begin(const struct sweep *c, int i)
+{
+    const struct tr_sweep_shape *s = &c->space.shape[i];
     char text[32];
 
-    tr_print("[%d/%d] %s: ", c->done + 1, c->space.runs, s->name);
+    tr_print("[%d/%d] %s: ", count_ready(c) + 1, c->space.runs, s->name);
+    if (c->w->repeats > 1)
+        tr_print("run %lld of %lld, ", (long long)runs_of(c, i) + 1, (long long)c->w->repeats);
     if (s->seconds > 0.0)
         tr_print("predicted %.4g s/it, ", s->seconds);
-    tr_print("about %s\n", duration(expected(c, s) * (double)c->w->repeats, text, sizeof text));
+    tr_print("about %s\n", duration(expected(c, s), text, sizeof text));
 }
 
 static void tell_end(const struct sweep *c, const json_t *record)
 {
     const json_t *m = json_object_get(record, "measured");
-    double seconds = 0.0;
     char text[32];
+    int64_t left = 0;
 
+    for (int i = 0; i < c->space.runs; i++)
+        left += runs_left(c, i);
     if (tr_sweep_is_good(record))
         tr_print("      %.4g s/it, %.4g samples/s, %.4g TFLOP/s",
                  json_number_value(json_object_get(m, "seconds_per_it")),
                  json_number_value(json_object_get(m, "samples_per_second")),
                  json_number_value(json_object_get(m, "tflops")));
     else
-        tr_print("      failed: %s", json_string_value(json_object_get(record, "error")));
-    for (int i = 0; i < c->space.runs; i++)
-        if (!c->ready[i])
-            seconds += expected(c, &c->space.shape[i]) * (double)c->w->repeats;
-    if (c->done < c->space.runs)
-        tr_print("; %d left, about %s", c->space.runs - c->done,
-                 duration(seconds, text, sizeof text));
+        tr_print("      %s%s", json_is_true(json_object_get(record, "early")) ? "" : "failed: ",
+                 json_string_value(json_object_get(record, "error")));
+    if (left > 0)
+        tr_print("; %lld left, about %s", (long long)left,
+                 duration(remaining(c), text, sizeof text));
     tr_print("\n");
 }
 
-/* All runs of a shape; those after one that failed would most likely fail too. */
-static enum tr_status run_shape(struct sweep *c, int i)
+/* A run of the shape has ended; those after one that failed would most likely fail too. */
+static enum tr_status keep_run(struct sweep *c, int i, const struct tr_sweep_seen *seen)
 {
     const struct tr_sweep_shape *s = &c->space.shape[i];
-    struct tr_sweep_seen *seen = calloc((size_t)c->w->repeats, sizeof *seen);
-    enum tr_status status = TR_OK;
-    json_t *command = NULL, *record;
-    int runs = 0;
+    struct state *t = &c->state[i];
+    json_t *command, *record;
+    enum tr_status status = tr_sweep_command(c->w, &c->space, s, &command);
 
-    TR_ASSERT(seen);
-    tell_begin(c, s);
-    while (runs < c->w->repeats && status == TR_OK && !c->stopped && !c->ends) {
-        status = run_once(c, s, runs, &seen[runs]);
-        if (status != TR_OK)
-            break;
-        c->took += seen[runs].end.seconds;
-        learn(c, s, &seen[runs]);
-        if (!seen[runs++].whole)
-            break;
-    }
-    if (status == TR_OK && !c->stopped && !c->ends)
-        status = command_of(c, s, &command);
-    if (command && status == TR_OK) {
-        record = tr_sweep_result(c->w, &c->place, &c->space, s, command, seen, runs);
-        c->ready[i] = true;
-        c->done++;
-        c->ran++;
-        c->good += tr_sweep_is_good(record);
+    if (status == TR_OK) {
+        json_array_append_new(t->runs, tr_sweep_run_record(seen));
+        t->ready = !seen->whole || runs_of(c, i) >= c->w->repeats;
+        record = tr_sweep_result(c->w, &c->place, &c->space, s, command, t->runs);
         tell_end(c, record);
         status = tr_sweep_results_add(&c->results, record);
     }
     json_decref(command);
-    for (int k = 0; k < runs; k++)
-        tr_sweep_seen_release(&seen[k]);
-    free(seen);
     if (status == TR_OK)
         status = tr_sweep_tables(c->w, &c->results, &c->space, c->w->folder);
+    return status;
+}
+
+/* The next run of a shape.  One that the end of the sweep interrupts does not count. */
+static enum tr_status run_shape(struct sweep *c, int i)
+{
+    const struct tr_sweep_shape *s = &c->space.shape[i];
+    struct tr_sweep_seen seen = {0};
+    char *name = tr_format("%s.%lld", s->name, (long long)runs_of(c, i));
+    enum tr_status status;
+
+    tell_begin(c, i);
+    status = run_once(c, s, name, &seen);
+    free(name);
+    if (status == TR_OK && !c->stopped && !c->ends) {
+        learn(c, s, &seen);
+        status = keep_run(c, i, &seen);
+    }
+    tr_sweep_seen_release(&seen);
     return status;
 }
 
@@ -392,66 +405,85 @@ static double spent(const struct sweep *c)
     return sum;
 }
 
-/* Whether all runs of the shape stay within --sweep-node-hours. */
+/* Whether the next run of the shape stays within --sweep-node-hours. */
 static bool within_budget(const struct sweep *c, const struct tr_sweep_shape *s)
 {
-    const double hours = expected(c, s) * (double)c->w->repeats / 3600.0;
+    const double hours = expected(c, s) / 3600.0;
 
     return c->w->node_hours <= TR_UNSET_REAL ||
            spent(c) + hours * tr_sweep_nodes(&c->place, s->ranks) <= c->w->node_hours;
 }
 
-/* The first shape without a result for which there is time, or -1. */
-static int next_shape(const struct sweep *c)
+static bool may_run(const struct sweep *c, int i)
 {
-    for (int i = 0; i < c->space.runs; i++)
-        if (!c->ready[i] && expected(c, &c->space.shape[i]) < time_left(c) &&
-            within_budget(c, &c->space.shape[i]))
-            return i;
-    return -1;
+    const struct tr_sweep_shape *s = &c->space.shape[i];
+
+    return !c->state[i].ready && expected(c, s) < time_left(c) && within_budget(c, s);
 }
 
-/* Shapes without a result for which only node-hours are missing. */
+/* The shape whose turn it is, of those for which there is time, or -1. */
+static int next_shape(const struct sweep *c)
+{
+    int *order = calloc((size_t)c->space.runs + 1, sizeof *order), found = -1;
+
+    TR_ASSERT(order);
+    for (int64_t k = 0; k < c->w->repeats && found < 0; k++) {
+        tr_sweep_shuffle(c->w, &c->space, k, order);
+        for (int i = 0; i < c->space.runs && found < 0; i++)
+            if (runs_of(c, order[i]) == k && may_run(c, order[i]))
+                found = order[i];
+    }
+    free(order);
+    return found;
+}
+
+/* Shapes with runs left for which only node-hours are missing. */
 static int beyond_budget(const struct sweep *c)
 {
     int n = 0;
 
     for (int i = 0; i < c->space.runs; i++)
-        n += !c->ready[i] && !within_budget(c, &c->space.shape[i]);
+        n += !c->state[i].ready && !within_budget(c, &c->space.shape[i]);
     return n;
+}
+
+/* The budget does not do for `left` shapes. */
+static enum tr_status tell_budget(const struct sweep *c, int left)
+{
+    tr_print("%.4g of %.4g node-hours are spent, and %d shape%s would take more; the same command "
+             "with more --sweep-node-hours goes on\n",
+             spent(c), c->w->node_hours, left, tr_plural(left));
+    if (json_array_size(c->results.newest) > 0)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "no shape is expected to end within --sweep-node-hours %g: give more, or "
+                   "fewer --sweep-iters",
+                   c->w->node_hours);
 }
 
 static enum tr_status run_all(struct sweep *c)
 {
-    int i, left;
+    int i, left, done = count_ready(c);
 
-    if (c->done > 0)
-        tr_print("%d of %d shapes have results in %s and are not run again\n", c->done,
-                 c->space.runs, c->results.path);
+    if (done > 0)
+        tr_print("%d of %d shapes have results in %s and are not run again\n", done, c->space.runs,
+                 c->results.path);
     while (!c->stopped && !c->ends && (i = next_shape(c)) >= 0) {
         TR_TRY(run_shape(c, i));
         c->stopped = c->stopped || tr_guard_stopped();
     }
-    if (c->done == c->space.runs)
-        return TR_OK;
+    done = count_ready(c);
     left = beyond_budget(c);
+    if (done == c->space.runs)
+        return TR_OK;
     if (left > 0 && !c->stopped && !c->ends) {
-        tr_print(
-            "%.4g of %.4g node-hours are spent, and %d shape%s would take more; the same command "
-            "with more --sweep-node-hours goes on\n",
-            spent(c), c->w->node_hours, left, tr_plural(left));
-        if (c->done == 0)
-            return TR_FAIL(
-                TR_ECONFIG,
-                "no shape is expected to end within --sweep-node-hours %g: give more, or "
-                "fewer --sweep-iters",
-                c->w->node_hours);
-        if (c->done + left == c->space.runs)
+        TR_TRY(tell_budget(c, left));
+        if (done + left == c->space.runs)
             return TR_OK;
     }
     return TR_FAIL(TR_ETEMP,
                    "%s; %d of %d shapes have results, and the same command goes on with the others",
-                   c->stopped ? "the sweep was asked to stop" : "the job comes to its end", c->done,
+                   c->stopped ? "the sweep was asked to stop" : "the job comes to its end", done,
                    c->space.runs);
 }
 
@@ -466,32 +498,12 @@ static void tell_place(const struct sweep *c)
     for (int i = c->space.runs; i < c->space.count; i++)
         tr_print("  not %s: %s\n", c->space.shape[i].name, c->space.shape[i].dropped);
     if (!c->has_machine)
-        tr_print(
-            "no --machine, so no times are predicted: those with the least bubble run first\n");
+        tr_print("no --machine, so no times are predicted%s\n",
+                 tr_sweep_shuffles(c->w) ? "" : ": those with the least bubble run first");
     if (c->place.end != TR_JOB_NO_END)
         tr_print("job %s ends in %s, says %s\n", c->place.job,
                  duration((double)(c->place.end - (int64_t)time(NULL)), text, sizeof text),
                  c->place.how);
-}
-
-/* A word as a shell takes it. */
-static void put_word(FILE *f, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "-_=+:,./@%";
-
-    if (*word && word[strspn(word, plain)] == '\0') {
-        fputs(word, f);
-        return;
-    }
-    putc('\'', f);
-    for (; *word; word++) {
-        if (*word == '\'')
-            fputs("'\\''", f);
-        else
-            putc(*word, f);
-    }
-    putc('\'', f);
 }
 
 static enum tr_status tell_run(const struct sweep *c, const struct tr_sweep_shape *s)
@@ -500,7 +512,8 @@ static enum tr_status tell_run(const struct sweep *c, const struct tr_sweep_shap
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
-    enum tr_status status = all_words(c, s, 0, &a);
+    char *name = tr_format("%s.0", s->name);
+    enum tr_status status = tr_sweep_run_words(c->w, &c->place, &c->space, s, name, 0.0, &a);
 
     TR_ASSERT(f);
     fprintf(f, "\n# %s: ", s->name);
@@ -509,21 +522,38 @@ static enum tr_status tell_run(const struct sweep *c, const struct tr_sweep_shap
     fprintf(f, "%.1f MiB planned, bubble %.0f %%, at most %.0f s\n", s->mib, 100.0 * s->bubble,
             limit_of(c, s));
     for (int k = 0; k < a.count; k++) {
-        put_word(f, a.list[k].text);
+        tr_sweep_put_word(f, a.list[k].text);
         putc(k + 1 < a.count ? ' ' : '\n', f);
     }
     fclose(f);
     if (status == TR_OK)
         tr_print("%s", text);
     free(text);
+    free(name);
     tr_args_release(&a);
     return status;
+}
+
+static void tell_order(const struct sweep *c)
+{
+    int *order = calloc((size_t)c->space.runs + 1, sizeof *order);
+
+    TR_ASSERT(order);
+    for (int64_t k = 0; tr_sweep_shuffles(c->w) && k < c->w->repeats; k++) {
+        tr_sweep_shuffle(c->w, &c->space, k, order);
+        tr_print("%s# repetition %lld:", k == 0 ? "\n" : "", (long long)k);
+        for (int i = 0; i < c->space.runs; i++)
+            tr_print(" %s", c->space.shape[order[i]].name);
+        tr_print("\n");
+    }
+    free(order);
 }
 
 static enum tr_status tell_runs(const struct sweep *c)
 {
     for (int i = 0; i < c->space.runs; i++)
         TR_TRY(tell_run(c, &c->space.shape[i]));
+    tell_order(c);
     return TR_OK;
 }
 
@@ -549,11 +579,26 @@ static enum tr_status tell_best(const struct sweep *c)
     return status;
 }
 
+/* Shapes whose last run was ended because it was slower than the best. */
+static int count_early(const struct sweep *c)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->space.runs; i++)
+        n += json_is_true(
+            json_object_get(json_array_get(c->state[i].runs, (size_t)runs_of(c, i) - 1), "early"));
+    return n;
+}
+
 static enum tr_status tell_results(const struct sweep *c)
 {
-    tr_print("%d of %d shapes trained to their end; tables: %s/results.md, .csv\n", c->good,
-             c->space.runs, c->w->folder);
-    if (c->good > 0)
+    const int good = count_good(c), early = count_early(c);
+
+    tr_print("%d of %d shapes trained to their end", good, c->space.runs);
+    if (early > 0)
+        tr_print(", %d stopped early", early);
+    tr_print("; tables: %s/results.md, .csv\n", c->w->folder);
+    if (good > 0)
         return tell_best(c);
     return TR_FAIL(TR_ERESOURCE,
                    "no shape trained to its end: %s/results.md has the reasons, and --sweep-again "
@@ -587,7 +632,9 @@ enum tr_status tr_sweep_run(const struct tr_sweep *w)
     struct sweep c = {.w = w, .start = START, .results = {.fd = -1}};
     const enum tr_status s = sweep(&c);
 
-    free(c.ready);
+    for (int i = 0; c.state && i < c.space.runs; i++)
+        json_decref(c.state[i].runs);
+    free(c.state);
     tr_sweep_space_release(&c.space);
     if (c.results.path)
         tr_sweep_results_close(&c.results);

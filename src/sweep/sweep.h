@@ -15,7 +15,9 @@
  * keeps tables of their times.  It is one process, without MPI: it starts the ranks of each run by srun
  * or mpiexec, looks at their log, and outlives whatever happens to them.
  *
- *   space.h    which shapes there are, which are left out and why, in which order the rest is run
+ *   space.h    which shapes there are, which are left out and why, the best first
+ *   shuffle.h  in which order they run
+ *   command.h  the words of a run
  *   place.h    where it runs, until when, and how ranks are started there
  *   guard.h    one run: started, ended when it takes too long or when the sweep ends
  *   results.h  what a run's log says, and the file that a sweep goes on from
@@ -35,7 +37,10 @@ struct tr_sweep {
     double node_hours;         /* of all runs; TR_UNSET_REAL: no limit */
     int64_t ranks_per_node;    /* TR_UNSET_INT: as Slurm says, or all on this node */
     int64_t iters, warmup, repeats;
-    double timeout; /* minutes for a run; TR_UNSET_REAL: from its prediction */
+    int64_t
+        seed; /* of the order of runs; TR_UNSET_INT: 0, or the best first where runs are not repeated */
+    double stop_early; /* percent slower than the best; TR_UNSET_REAL: no run is stopped early */
+    double timeout;    /* minutes for a run; TR_UNSET_REAL: from its prediction */
     char *folder, *machine, *launcher;
     char *autotune_log; /* Horovod's CSV of bucket sizes, or NULL */
     bool again, dry_run;

@@ -29,8 +29,7 @@ static const char *text(const json_t *o, const char *key)
     return s ? s : "";
 }
 
-/* Seconds of a sample, for the order of a table. */
-static double pace(const json_t *o)
+double tr_sweep_pace(const json_t *o)
 {
     const double x = number(o, "measured", "seconds_per_it") / number(o, NULL, "gbs");
 
@@ -41,7 +40,7 @@ static int order(const void *a, const void *b)
 {
     const json_t *const *x = a, *const *y = b;
     const bool good = tr_sweep_is_good(*x);
-    const double p = pace(*x), q = pace(*y);
+    const double p = tr_sweep_pace(*x), q = tr_sweep_pace(*y);
 
     if (good != tr_sweep_is_good(*y))
         return good ? -1 : 1;
@@ -142,12 +141,28 @@ static void add_memory(struct tr_table *t, const json_t *o)
         tr_table_real(t, mib, mib < 100.0);
 }
 
+/* Where the median is, and how sure that is if it is less than the usual 95 %. */
+static void add_interval(struct tr_table *t, const json_t *o)
+{
+    const double low = number(o, "measured", "seconds_low"),
+                 high = number(o, "measured", "seconds_high"), sure = number(o, "measured", "sure");
+
+    if (isnan(low))
+        tr_table_text(t, "%s", "");
+    else if (sure < 0.95)
+        tr_table_text(t, "%.*f-%.*f (%.0f %%)", digits(high), low, digits(high), high,
+                      100.0 * sure);
+    else
+        tr_table_text(t, "%.*f-%.*f", digits(high), low, digits(high), high);
+}
+
 static void add_notes(struct tr_table *t, const json_t *o)
 {
     const double least = number(o, "measured", "seconds_min"),
                  most = number(o, "measured", "seconds_max"), chunks = number(o, NULL, "chunks"),
                  seconds = number(o, "predicted", "seconds_per_it");
     const size_t runs = json_array_size(json_object_get(o, "runs"));
+    const char *failed = json_is_true(json_object_get(o, "early")) ? "" : "failed: ";
     char *out = NULL;
     size_t size;
     FILE *f = open_memstream(&out, &size);
@@ -155,9 +170,9 @@ static void add_notes(struct tr_table *t, const json_t *o)
     TR_ASSERT(f);
     fprintf(f, "%.10s", text(o, "date"));
     if (!tr_sweep_is_good(o))
-        fprintf(f, "; failed: %s", text(o, "error"));
+        fprintf(f, "; %s%s", failed, text(o, "error"));
     else if (*text(o, "error"))
-        fprintf(f, "; one of %zu runs failed: %s", runs, text(o, "error"));
+        fprintf(f, "; one of %zu runs %s%s", runs, failed, text(o, "error"));
     if (json_integer_value(json_object_get(o, "zero_stage")) > 0)
         fprintf(f, "; ZeRO %d", (int)json_integer_value(json_object_get(o, "zero_stage")));
     if (!isnan(number(o, NULL, "bucket")))
@@ -187,10 +202,19 @@ static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r
                       struct options *more, struct tr_table *t)
 {
     static const struct tr_column columns[] = {
-        {"nodes", "Nodes"},   {"size", "Size"},   {"dp", "DP"},
-        {"tp", "TP"},         {"pp", "PP"},       {"mbs", "MBS"},
-        {"gbs", "GBS"},       {"mem_mib", "Mem"}, {"seconds_per_it", "Sec/it"},
-        {"tflops", "TFLOPs"}, {"notes", "Notes"},
+        {"nodes", "Nodes"},
+        {"size", "Size"},
+        {"dp", "DP"},
+        {"tp", "TP"},
+        {"pp", "PP"},
+        {"mbs", "MBS"},
+        {"gbs", "GBS"},
+        {"mem_mib", "Mem"},
+        {"seconds_per_it", "Sec/it"},
+        {"interval", "Interval"},
+        {"runs", "Runs"},
+        {"tflops", "TFLOPs"},
+        {"notes", "Notes"},
     };
     static const char *const counts[] = {"dp", "tp", "pp", "mbs", "gbs"};
     const json_t **list = sorted(r);
@@ -207,6 +231,8 @@ static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r
             add_count(t, list[i], counts[k]);
         add_memory(t, list[i]);
         tr_table_real(t, seconds, digits(seconds));
+        add_interval(t, list[i]);
+        tr_table_real(t, number(list[i], "measured", "runs"), 0);
         tr_table_real(t, number(list[i], "measured", "tflops"),
                       digits(number(list[i], "measured", "tflops")));
         add_options(t, list[i], more->names);
@@ -216,8 +242,12 @@ static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r
     tr_table_note(
         t,
         "Mem: MiB that the fullest rank held, or with ~ was planned to.  Sec/it: median of "
-        "the iterations of all runs of a shape, without the first %lld of %lld; the notes "
-        "have the least and the greatest.  TFLOPs: of a rank, by formula sc21, "
+        "the iterations of a run, without the first %lld of %lld, and of several runs the median "
+        "of "
+        "theirs; the notes have the least and the greatest iteration.  Interval: has the median "
+        "with 95 %% "
+        "probability, or with what it says; of the runs, and of the iterations of a single run.  "
+        "TFLOPs: of a rank, by formula sc21, "
         "recomputation included.  The fastest per sample is first.",
         (long long)w->warmup, (long long)w->iters);
 }
@@ -259,6 +289,10 @@ static const struct {
     {{"seconds_per_it", ""}, "measured", "seconds_per_it"},
     {{"seconds_min", ""}, "measured", "seconds_min"},
     {{"seconds_max", ""}, "measured", "seconds_max"},
+    {{"seconds_low", ""}, "measured", "seconds_low"},
+    {{"seconds_high", ""}, "measured", "seconds_high"},
+    {{"sure", ""}, "measured", "sure"},
+    {{"runs", ""}, "measured", "runs"},
     {{"iterations", ""}, "measured", "iterations"},
     {{"samples_per_second", ""}, "measured", "samples_per_second"},
     {{"tflops_per_gpu", ""}, "measured", "tflops"},

@@ -19,6 +19,9 @@ enum tr_status tr_sweep_tables(const struct tr_sweep *w, const struct tr_sweep_r
                                const struct tr_sweep_space *space,
                                const char *folder) TR_MUST_CHECK;
 
+/* Median seconds of a sample of a record, HUGE_VAL where there is none. */
+double tr_sweep_pace(const json_t *record);
+
 /* The record that is fastest per sample, borrowed; NULL where none is good. */
 const json_t *tr_sweep_best(const struct tr_sweep_results *r);
 

@@ -77,6 +77,38 @@ static void duration(void **state)
     assert_all(why(&s, 7, 1000.0) == TR_STOP_INTERVAL);
 }
 
+/* Rank 0's fastest iteration decides, once there are enough of them. */
+static void slow(void **state)
+{
+    struct tr_stop s = rule(7, 2, false);
+    struct tr_moment moment = {0};
+    struct tr_answer a;
+    char text[200];
+
+    (void)state;
+    s.slower_than = 0.5;
+    s.slower_after = 3;
+    /* The others count 0, which does not matter. */
+    for (int i = 1; i <= 2; i++) {
+        tr_stop_took(&s, TR_PART_ITERATION, world.rank == 0 ? 0.5 + 0.25 * i : 0.0);
+        assert_all(why(&s, i, 1000.0) == TR_STOP_NOT);
+    }
+    tr_stop_took(&s, TR_PART_ITERATION, world.rank == 0 ? 9.0 : 0.0);
+    a = answer(&s, 3, 1000.0, 0);
+    assert_all(a.why == TR_STOP_SLOW);
+    assert_string_equal(tr_stop_word(&a), "slow");
+    tr_stop_line(text, sizeof text, &s, &a, 3, 1000.0, moment);
+    assert_all(strstr(text, "[exiting program as its iterations take more than 500.0 ms]") == text);
+    /* What goes before it, and what it goes before. */
+    assert_all(why(&s, 3, 1000.0 + 121.0) == TR_STOP_DURATION);
+    assert_all(why(&s, 7, 1000.0) == TR_STOP_SLOW);
+    assert_all(why(&s, 100, 1000.0) == TR_STOP_DONE);
+    /* One that is as fast as it should be is enough. */
+    tr_stop_took(&s, TR_PART_ITERATION, world.rank == 0 ? 0.5 : 9.0);
+    assert_all(why(&s, 4, 1000.0) == TR_STOP_NOT);
+    assert_all(why(&s, 7, 1000.0) == TR_STOP_INTERVAL);
+}
+
 /* Without a reason nobody asks the others; with all of them it is asked once. */
 static void silence(void **state)
 {
@@ -431,11 +463,11 @@ static void lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(iterations), cmocka_unit_test(duration), cmocka_unit_test(silence),
-        cmocka_unit_test(signals),    cmocka_unit_test(asked),    cmocka_unit_test(need),
-        cmocka_unit_test(job_end),    cmocka_unit_test(lines),    cmocka_unit_test(seldom),
-        cmocka_unit_test(forgets),    cmocka_unit_test(early),    cmocka_unit_test(said),
-        cmocka_unit_test(launcher),   cmocka_unit_test(alone),
+        cmocka_unit_test(iterations), cmocka_unit_test(duration), cmocka_unit_test(slow),
+        cmocka_unit_test(silence),    cmocka_unit_test(signals),  cmocka_unit_test(asked),
+        cmocka_unit_test(need),       cmocka_unit_test(job_end),  cmocka_unit_test(lines),
+        cmocka_unit_test(seldom),     cmocka_unit_test(forgets),  cmocka_unit_test(early),
+        cmocka_unit_test(said),       cmocka_unit_test(launcher), cmocka_unit_test(alone),
     };
 
     setenv("TZ", "UTC0", 1);

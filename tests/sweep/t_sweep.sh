@@ -187,7 +187,7 @@ check "no shape with a result ran again" same "$(sort "$work/calls" | uniq -c | 
 check "what hung is gone" gone
 
 check "the columns" has \
-    '^\| Nodes \| Size \| +DP \| +TP \| +PP \| MBS \| GBS \| +Mem +\| +Sec/it \| +TFLOPs \| Notes +\|$' \
+    '^\| Nodes \| Size \| +DP \| +TP \| +PP \| MBS \| GBS \| +Mem +\| +Sec/it \| +Interval +\| Runs \| +TFLOPs \| Notes +\|$' \
     "$work/sweep/results.md"
 check "a shape that crashed is a row" has '\| ~[0-9.]+ +\| .*; failed: .*signal 9' "$work/sweep/results.md"
 check "one that hung, too" has '\| ~[0-9.]+ +\| .*; failed: no end within 60 s, in which 0 of 4' \
