@@ -54,6 +54,24 @@ static double within(int constant, double x)
     return fmin(fmax(x, numbers[n].least), numbers[n].most);
 }
 
+/* ---- helpers ---- */
+
+static double *room(int n)
+{
+    double *x = calloc(n > 0 ? (size_t)n : 1, sizeof *x);
+
+    if (!x)
+        tr_die(TR_ERESOURCE, "no memory left for the runs of a calibration");
+    return x;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
 /* ---- runs ---- */
 
 enum tr_status tr_measured_open(const struct tr_config *c, const struct tr_machine *m,
@@ -122,6 +140,8 @@ struct fit {
     const struct tr_measured *run;
     int runs, groups;
     int fold, folds; /* the groups of a fold are left out; -1: none */
+    double
+        scatter; /* of residuals, 1 or more: by so much plans are more off than is thought at first */
     int n, which[MOST];
     double theta[MOST];
     double *residual, *moved; /* [3 * runs], owned: of theta, and of another one */
@@ -147,9 +167,9 @@ static struct tr_machine machine_of(const struct fit *f)
     return m;
 }
 
-static double residual(double planned, double measured, double error)
+static double residual(const struct fit *f, double planned, double measured, double error)
 {
-    return planned > 0.0 && measured > 0.0 ? log(planned / measured) / error : 0.0;
+    return planned > 0.0 && measured > 0.0 ? log(planned / measured) / error / f->scatter : 0.0;
 }
 
 static void residuals(const struct fit *f, double *out)
@@ -164,9 +184,9 @@ static void residuals(const struct fit *f, double *out)
         if (!used(f, i))
             continue;
         t = time_of(r, &m);
-        out[3 * i] = residual(t.total, r->seconds, ERROR);
-        out[3 * i + 1] = residual(t.compute + t.tensor, r->compute, PART_ERROR);
-        out[3 * i + 2] = residual(t.optimizer, r->optimizer, PART_ERROR);
+        out[3 * i] = residual(f, t.total, r->seconds, ERROR);
+        out[3 * i + 1] = residual(f, t.compute + t.tensor, r->compute, PART_ERROR);
+        out[3 * i + 2] = residual(f, t.optimizer, r->optimizer, PART_ERROR);
     }
 }
 
@@ -307,6 +327,23 @@ static int loosest(const struct fit *f)
     return found;
 }
 
+/* By how much residuals are larger than they should be, by the middle one of them: 0.6745 of a normal distribution;
+   1 if they are smaller. */
+static double scatter_of(const struct fit *f)
+{
+    double *size = room(3 * f->runs), x = 1.0;
+    int n = 0;
+
+    for (int i = 0; i < 3 * f->runs; i++)
+        if (fabs(f->residual[i]) > 0.0)
+            size[n++] = fabs(f->residual[i]);
+    qsort(size, (size_t)n, sizeof *size, ascending);
+    if (n > f->n)
+        x = size[n / 2] / 0.6745 * sqrt((double)n / (n - f->n));
+    free(size);
+    return fmax(x, 1.0);
+}
+
 /* Those that the runs determine, and how well: deviation[c] of each that was tried. */
 static void choose(struct fit *f, double deviations[MOST])
 {
@@ -350,15 +387,6 @@ static int by_group(const struct fit *f, number_fn *of, double *mean)
             mean[groups++] = sum / n;
     }
     return groups;
-}
-
-static double *room(int n)
-{
-    double *x = calloc(n > 0 ? (size_t)n : 1, sizeof *x);
-
-    if (!x)
-        tr_die(TR_ERESOURCE, "no memory left for the runs of a calibration");
-    return x;
 }
 
 /* NAN if no run counts. */
@@ -445,8 +473,13 @@ static int shapes_used(const struct fit *f)
 static struct tr_machine procedure(struct fit *f, double deviations[MOST], double *factor)
 {
     *factor = 0.0;
+    f->scatter = 1.0;
     f->n = 0;
-    if (shapes_used(f) >= FEWEST)
+    if (shapes_used(f) >= FEWEST) {
+        choose(f, deviations);
+        f->scatter = scatter_of(f);
+    }
+    if (f->scatter > 1.0)
         choose(f, deviations);
     return f->n > 0 ? machine_of(f) : scaled(f, factor);
 }
@@ -557,13 +590,6 @@ enum tr_status tr_calibrate(const struct tr_machine *m, struct tr_measured *run,
 }
 
 /* ---- intervals ---- */
-
-static int ascending(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
 
 /* The 90th percentile of Student's distribution of 1 to 7 degrees of freedom (Fisher and Yates, table III). */
 static const double student[] = {3.078, 1.886, 1.638, 1.533, 1.476, 1.440, 1.415};

@@ -15,7 +15,8 @@
  *     sum over runs of rho(log(planned / measured) / error) + sum over constants of (log(x / profile's x) / spread)^2
  *
  * with rho of Huber, a square up to 2 and a line beyond, so that one slow day does not decide.  `error` is what a plan
- * is usually off by: 5 % of an iteration, 10 % of a part that a timer has.  A constant is kept if its standard
+ * is usually off by: 5 % of an iteration, 10 % of a part that a timer has; where the middle one of the residuals says
+ * that it is more, all is done again with as much more.  A constant is kept if its standard
  * deviation at the minimum (Laplace's approximation) is at most half of `spread`; otherwise the runs do not determine it, it
  * stays what it was, and the others are fitted again.  With fewer than three different shapes, or where no constant is
  * determined, one factor on all times is fitted instead, their mean of measured over planned.

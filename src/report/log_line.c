@@ -259,6 +259,10 @@ static const char *const said_options[] = {
 #define ONE(option) option,
 #include "report/run_args.def"
 };
+static const char *const unsaid_options[] = {
+#define NOT(option) option,
+#include "report/run_args.def"
+};
 
 static bool is_one_of(const char *name, const char *const *list, size_t n)
 {
@@ -266,6 +270,13 @@ static bool is_one_of(const char *name, const char *const *list, size_t n)
         if (strcmp(name, list[i]) == 0)
             return true;
     return false;
+}
+
+#define IS_ONE_OF(name, list) is_one_of(name, list, sizeof list / sizeof list[0])
+static bool is_read(const struct tr_opt *o)
+{
+    return o->type != TR_OPT_WORDS && !IS_ONE_OF(o->name, unsaid_options) &&
+           (IS_ONE_OF(o->group, said_groups) || IS_ONE_OF(o->name, said_options));
 }
 
 /* What it says of layout, model and batch, as one types it to `trireme train`. */
@@ -280,9 +291,7 @@ static void read_option(struct tr_record *run, const char *name, size_t length, 
     for (char *c = option; *c; c++)
         *c = *c == '_' ? '-' : *c;
     o = tr_options_find(tr_config_options(), option);
-    if (!o || o->type == TR_OPT_WORDS ||
-        !(is_one_of(o->group, said_groups, sizeof said_groups / sizeof said_groups[0]) ||
-          is_one_of(o->name, said_options, sizeof said_options / sizeof said_options[0])))
+    if (!o || !is_read(o))
         return;
     tr_record_say(run, o,
                   o->type != TR_OPT_FLAG       ? value

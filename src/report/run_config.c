@@ -25,6 +25,13 @@ static const struct {
 };
 
 static const struct {
+    const char *option, *flag;
+} partners[] = {
+#define ONLY_WITH(option, flag) {option, flag},
+#include "report/run_args.def"
+};
+
+static const struct {
     enum tr_fact fact;
     const char *option;
 } facts[] = {
@@ -36,6 +43,23 @@ static bool says(const struct tr_record *r, const struct tr_opt *o)
 {
     for (int i = 0; i < r->saids; i++)
         if (r->said[i].option == o)
+            return true;
+    return false;
+}
+
+static bool is_on(const struct tr_record *r, const char *flag)
+{
+    for (int i = 0; i < r->saids; i++)
+        if (strcmp(r->said[i].option->name, flag) == 0)
+            return strcmp(r->said[i].value, "on") == 0;
+    return false;
+}
+
+/* Has the option no effect there, since its flag is off? */
+static bool is_idle(const struct tr_record *r, const struct tr_opt *o)
+{
+    for (size_t i = 0; !r->ours && i < sizeof partners / sizeof partners[0]; i++)
+        if (strcmp(partners[i].option, o->name) == 0 && !is_on(r, partners[i].flag))
             return true;
     return false;
 }
@@ -101,7 +125,8 @@ enum tr_status tr_record_config(const struct tr_record *r, const struct tr_args 
     for (size_t i = 0; !r->ours && i < sizeof absent / sizeof absent[0]; i++)
         put(r, out, absent[i].option, absent[i].value);
     for (int i = 0; i < r->saids; i++)
-        put(r, out, r->said[i].option->name, r->said[i].value);
+        if (!is_idle(r, r->said[i].option))
+            put(r, out, r->said[i].option->name, r->said[i].value);
     put_facts(r, out);
     if (!out->bf16 && scales_loss(r))
         out->fp16 = true;

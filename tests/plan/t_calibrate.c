@@ -194,6 +194,20 @@ static void slow_day(void **state)
     assert_true(c.machine.time_high > 2.5); /* the greatest of twelve, which nobody hides */
 }
 
+/* Runs that scatter by 30 % determine less, say so, and promise less. */
+static void scattered(void **state)
+{
+    struct tr_measured run[SHAPES];
+    struct tr_calibration c;
+
+    (void)state;
+    run_on(&profile, SHAPES, 0.3, run);
+    assert_ok(tr_calibrate(&profile, run, SHAPES, &c));
+    for (int i = 0; i < c.constants; i++)
+        assert_true(!c.constant[i].fitted || c.constant[i].error > 0.1);
+    assert_true(c.machine.time_high > 1.6 * c.machine.time_low);
+}
+
 /* An optimizer's timer says what no total says. */
 static void timers(void **state)
 {
@@ -275,9 +289,9 @@ static void covers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recovers), cmocka_unit_test(keeps),  cmocka_unit_test(scales),
-        cmocka_unit_test(slow_day), cmocka_unit_test(timers), cmocka_unit_test(intervals),
-        cmocka_unit_test(covers),
+        cmocka_unit_test(recovers),  cmocka_unit_test(keeps),     cmocka_unit_test(scales),
+        cmocka_unit_test(slow_day),  cmocka_unit_test(scattered), cmocka_unit_test(timers),
+        cmocka_unit_test(intervals), cmocka_unit_test(covers),
     };
 
     profiles();
