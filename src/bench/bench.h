@@ -92,6 +92,11 @@ enum tr_status tr_bench_io(struct tr_bench *b, const char *folder, int64_t bytes
  */
 enum tr_status tr_bench_node(struct tr_bench *b, double floor, int *slow) TR_MUST_CHECK;
 
+/* TR_ERESOURCE, with what to type, where ranks and their threads are more than the processors that they may use: what each
+   then takes depends on which others wait, and a profile of it would promise times that no run has.  Collective.  A
+   GPU has no threads. */
+enum tr_status tr_bench_machine_check(const struct tr_bench *b) TR_MUST_CHECK;
+
 /*
  * The numbers of a machine profile (config/machine.h) for GPUs, memory and links, measured: square
  * GEMMs in each type, a copy, the bus bandwidth of an all-reduce and the time of a message of 8

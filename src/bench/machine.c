@@ -193,6 +193,46 @@ static enum tr_status measure(struct tr_bench *b, struct tr_machine *m)
     return s;
 }
 
+/* ---- whether it can be measured ---- */
+
+static enum tr_status check_room(const struct tr_bench *b)
+{
+    const struct tr_run *r = b->run;
+    const char *host = b->host[r->world->rank];
+    const int threads = r->queue.on->apart ? 0 : r->queue.on->threads(r->device);
+    const int ranks = r->launch.local_size;
+    int room;
+    double has;
+
+    if (threads == 0 || !tr_launch_is_crowded(&r->launch, threads, &room, &has))
+        return TR_OK;
+    if (room > 0)
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "%d rank%s with %d thread%s each on %s take turns on %g processor%s, so no time "
+            "of one is its own and no profile can be measured: start %d (mpiexec -n %d, "
+            "srun --ntasks-per-node=%d) or ask for more processors; for runs of as many "
+            "ranks as now, fit that profile to one of them (trireme plan --calibrate)",
+            ranks, tr_plural(ranks), threads, tr_plural(threads), host, has, has > 1.0 ? "s" : "",
+            room, room, room);
+    if (has < 1.0)
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "%s gives a rank %g of a processor, which takes turns with others, so no profile "
+            "can be measured: ask for a whole one",
+            host, has);
+    return TR_FAIL(
+        TR_ERESOURCE,
+        "the %d threads of a rank on %s take turns on %g processor%s, so no profile can be "
+        "measured: use --threads %d",
+        threads, host, has, has > 1.0 ? "s" : "", (int)has);
+}
+
+enum tr_status tr_bench_machine_check(const struct tr_bench *b)
+{
+    return tr_comm_agree(b->run->world, check_room(b));
+}
+
 /* ---- output ---- */
 
 /* A profile needs both links; the one that is missing here is not used by any layout that fits

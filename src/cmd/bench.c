@@ -261,6 +261,7 @@ static enum tr_status run_machine(const struct bench *o, struct tr_bench *b, str
     struct tr_machine profile, found;
     char date[40];
 
+    TR_TRY(tr_bench_machine_check(b));
     if (o->machine)
         TR_TRY(tr_comm_agree(b->run->world, tr_machine_find(o->machine, &profile)));
     date_of(date, sizeof date);

@@ -57,7 +57,7 @@ trireme_SOURCES += src/cmd/sweep.c
 man_PAGES += man/trireme-sweep.1
 
 # trireme plan.
-trireme_SOURCES += src/cmd/plan.c
+trireme_SOURCES += src/cmd/plan.c src/cmd/plan_calibrate.c src/cmd/plan_calibrate.h
 man_PAGES += man/trireme-plan.1
 
 # trireme port.

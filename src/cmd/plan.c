@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/cmd.h"
+#include "cmd/plan_calibrate.h"
 #include "config/words.h"
 #include "plan/pareto.h"
 #include "sweep/space.h"
@@ -14,7 +15,7 @@
 struct ask {
     bool json, zero, search;
     char *machine, *gpus, *batches;
-    struct tr_words keep;
+    struct tr_words keep, calibrate;
     int64_t fit;
 };
 
@@ -34,6 +35,11 @@ static const struct tr_opt rows[] = {
     OPT(INT, fit, "fit", NULL,
         "also name the changes with which it would fit GPUs of so many MiB, though it fits or they "
         "are others than those of the machine"),
+    OPT(WORDS, calibrate, "calibrate", NULL,
+        "logs of runs, of trireme or Megatron-LM, or folders of them: print the profile of "
+        "--machine with "
+        "the constants that these runs say, and how far it is off on runs that it was not fitted "
+        "to"),
     OPT(FLAG, search, "search", NULL,
         "search all options that change memory or speed, and print the runs that no other beats in "
         "time, memory and "
@@ -58,7 +64,9 @@ static const struct tr_options *table(void)
 const struct tr_doc tr_doc_plan = {
     .synopsis =
         "trireme plan [--machine NAME|FILE] [--fit MIB] [--zero] [--search] [--json] [@file] "
-        "[--option value ...]",
+        "[--option value ...]\n"
+        "trireme plan --calibrate LOG|FOLDER... --machine NAME|FILE [--json] [@file] [--option "
+        "value ...]",
     .about =
         "Plan a run without a job, MPI or a GPU: the memory of every pipeline stage and whether "
         "it fits the GPU, the time of an iteration with its breakdown (bubble included), "
@@ -72,6 +80,13 @@ const struct tr_doc tr_doc_plan = {
         "with what Megatron-LM of 2021 would hold, with the fragmentation of PyTorch's caching "
         "allocator.  A rank fits below 95 % of GPU memory, is tight above, and the exit code is "
         "69 where it does not fit.\n"
+        "\n"
+        "With --calibrate it fits the constants of a profile to runs that you have, and prints the "
+        "new "
+        "profile, which --machine takes; layout, model and batch are those that the logs say, and "
+        "options of training are for what they do not say.\n"
+        "\n"
+        "    trireme plan --calibrate runs/*.log --machine jean-zay-v100-32g >ours.conf\n"
         "\n"
         "Time is a cost model: the constants of a machine profile over the pipeline schedule "
         "that would run; where measured runs were compared, it gives the range in which eight of "
@@ -171,8 +186,15 @@ static enum tr_status search(const struct ask *a, const struct tr_config *c)
 }
 
 /* What would be ignored. */
-static enum tr_status check_search(const struct ask *a)
+static enum tr_status check_asked(const struct ask *a)
 {
+    if (a->calibrate.count > 0 && (a->search || a->zero || a->fit != TR_UNSET_INT))
+        return TR_FAIL(TR_ECONFIG,
+                       "--calibrate prints a profile and no plan, so --%s has nothing to say: plan "
+                       "with that profile afterwards",
+                       a->search ? "search"
+                       : a->zero ? "zero"
+                                 : "fit");
     if (!a->search && (a->gpus || a->batches || a->keep.count > 0))
         return TR_FAIL(TR_ECONFIG,
                        "--search-gpus, --search-global-batch and --search-keep are about "
@@ -236,11 +258,13 @@ int tr_cmd_plan(int argc, char **argv)
     if (s == TR_OK)
         s = check(&c);
     if (s == TR_OK)
-        s = check_search(&a);
-    if (s == TR_OK)
+        s = check_asked(&a);
+    if (s == TR_OK && a.calibrate.count == 0)
         s = tr_start_count(&c, false);
     if (s == TR_OK)
-        s = a.search ? search(&a, &c) : tell(&a, &c);
+        s = a.calibrate.count > 0 ? tr_plan_calibrate(&a.calibrate, &words, a.machine, a.json)
+            : a.search            ? search(&a, &c)
+                                  : tell(&a, &c);
     tr_args_release(&words);
     tr_options_release(table(), &a);
     tr_config_release(&c);

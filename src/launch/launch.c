@@ -64,8 +64,10 @@ static struct tr_rank_facts *gather(struct tr_comm *world, const struct tr_rank_
 void tr_launch_read(struct tr_comm *world, struct tr_launch *out)
 {
     struct tr_rank_facts mine, *all;
+    cpu_set_t together;
 
     read_rank(&mine);
+    CPU_ZERO(&together);
     all = gather(world, &mine);
     memset(out, 0, sizeof *out);
     out->cores = CPU_COUNT(&mine.cpus);
@@ -89,7 +91,10 @@ void tr_launch_read(struct tr_comm *world, struct tr_launch *out)
         out->local_rank += r < world->rank;
         out->local_size++;
         out->sharers += CPU_EQUAL(&all[r].cpus, &mine.cpus) != 0;
+        CPU_OR(&together, &together, &all[r].cpus);
     }
+    out->processors = CPU_COUNT(&together);
+    out->quota = tr_launch_quota("");
     free(all);
 }
 
@@ -104,6 +109,20 @@ int tr_launch_threads(const struct tr_launch *l)
     int threads = l->omp_threads > 0 ? l->omp_threads : l->cores / l->sharers;
 
     return threads > 0 ? threads : 1;
+}
+
+bool tr_launch_is_crowded(const struct tr_launch *l, int threads, int *room, double *has)
+{
+    const double need = threads * l->local_size;
+
+    *has = l->quota > 0.0 && l->quota < l->processors ? l->quota : l->processors;
+    if (threads * l->sharers > l->cores && !(need > *has)) {
+        *has = l->cores; /* others have processors that nobody uses */
+        *room = l->cores / threads;
+        return true;
+    }
+    *room = (int)(*has / threads);
+    return need > *has;
 }
 
 /* Open MPI's mpiexec, that of MPICH and its relatives.  Under Slurm it starts one task per node by srun

@@ -14,9 +14,12 @@ struct tr_launch {
     int node;                   /* number of this one, in the order of their first ranks */
     int cores;                  /* in the affinity mask of this process */
     int sharers;                /* ranks of this host with that very mask: 1 when ranks are bound */
-    int omp_threads;            /* OMP_NUM_THREADS; 0 where it is not set */
-    int gpus_given;             /* SLURM_GPUS_ON_NODE; 0 where it is not set */
-    const char *gpu_bind;       /* as --gpu-bind has it, of the environment; NULL: not known */
+    int processors;             /* in the masks of all ranks of this host together */
+    double
+        quota; /* processors that the control groups of this process may keep busy; 0: no limit */
+    int omp_threads;             /* OMP_NUM_THREADS; 0 where it is not set */
+    int gpus_given;              /* SLURM_GPUS_ON_NODE; 0 where it is not set */
+    const char *gpu_bind;        /* as --gpu-bind has it, of the environment; NULL: not known */
     char (*host)[TR_HOST_BYTES]; /* [ranks of the world]; owned */
 };
 
@@ -27,6 +30,17 @@ void tr_launch_release(struct tr_launch *l);
 /* Threads that a rank should work with: OMP_NUM_THREADS where it is set, else its cores divided
    evenly among the ranks that have the same, at least 1. */
 int tr_launch_threads(const struct tr_launch *l);
+
+/*
+ * How many processors the ranks of this host may keep busy at once: those of their masks, or fewer where a control
+ * group has a quota.  `threads` of a rank; *room is how many ranks have enough, and *has the processors of those that
+ * share them.  Are there more ranks than that?
+ */
+bool tr_launch_is_crowded(const struct tr_launch *l, int threads, int *room, double *has);
+
+/* Processors that the control groups of this process may keep busy, the least of their quotas of both versions of
+   control groups; 0 where none has one.  `root` is "", or a folder in which /proc and /sys are. */
+double tr_launch_quota(const char *root);
 
 /* Whether the launcher offers this process a way to find the others, as long as MPI has not started. */
 bool tr_launch_offers(void);

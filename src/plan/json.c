@@ -92,8 +92,8 @@ static json_t *time_json(const struct tr_plan *p)
 
     if (!p->has_machine)
         return json_null();
-    x = packed(json_pack("{s:f, s:o, s:o, s:f, s:f, s:s}", "total", t->total, "low", known(t->low),
-                         "high", known(t->high), "tflops_per_gpu", t->tflops, "of_peak", t->of_peak,
+    x = packed(json_pack("{s:f, s:o, s:o, s:f, s:f, s:s}", "total", t->total, "p10", known(t->low),
+                         "p90", known(t->high), "tflops_per_gpu", t->tflops, "of_peak", t->of_peak,
                          "flops_formula",
                          tr_flops_text(t->formula, &p->shape.dims,
                                        p->shape.activations.recompute != TR_RECOMPUTE_NONE)));

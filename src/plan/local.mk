@@ -1,6 +1,7 @@
 libtrireme_a_SOURCES += \
 	src/plan/balance.c \
 	src/plan/budget.c \
+	src/plan/calibrate.c src/plan/calibrate.def src/plan/calibrate.h \
 	src/plan/changes.c src/plan/changes.def \
 	src/plan/chunks.c \
 	src/plan/cost.c src/plan/cost.h \

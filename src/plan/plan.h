@@ -91,7 +91,7 @@ struct tr_plan_time {
     TR_PLAN_TIMES_OF(PART)
 #undef PART
     double total;
-    double low, high; /* between these it may be, as compared runs were; 0: none was compared */
+    double low, high; /* P10 and P90, by the runs that were compared; 0: none was */
     double tflops;    /* of a GPU, by `formula` */
     double of_peak;   /* of the GPU's peak */
     int formula;      /* TR_FLOPS_ */

@@ -182,8 +182,7 @@ static void print_time(const struct tr_plan *p, FILE *f)
 #undef PART
     fprintf(f, "  %-24s%14.1f  ", "total", 1e3 * t->total);
     if (t->high > 0.0)
-        fprintf(f, "%.0f to %.0f in eight of ten runs that were compared\n", 1e3 * t->low,
-                1e3 * t->high);
+        fprintf(f, "P10 %.1f, P90 %.1f, by runs that were compared\n", 1e3 * t->low, 1e3 * t->high);
     else
         fprintf(f, "no run of this machine was compared\n");
     fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,

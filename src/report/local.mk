@@ -7,6 +7,7 @@ libtrireme_a_SOURCES += \
 	src/report/model_args.def src/report/oddities.def src/report/order.c src/report/order.h src/report/parts.def \
 	src/report/plot.c src/report/plot.h src/report/present.c src/report/present.h src/report/reader.h \
 	src/report/record.c src/report/record.h src/report/roles.def \
+	src/report/run_args.def src/report/run_config.c src/report/run_config.h \
 	src/report/run_log.c src/report/run_log.h src/report/scaling.c src/report/scaling.h \
 	src/report/scan.c src/report/scan.h src/report/summary.c src/report/summary.h \
 	src/report/table.c src/report/table.h src/report/trace_view.c src/report/trace_view.h

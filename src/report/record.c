@@ -57,8 +57,32 @@ void *tr_grow(void *list, int64_t used, size_t size)
     return moved;
 }
 
+void tr_record_say(struct tr_record *r, const struct tr_opt *o, const char *value)
+{
+    int i = 0;
+
+    while (i < r->saids && r->said[i].option != o)
+        i++;
+    if (i == r->saids) {
+        r->said = tr_grow(r->said, r->saids, sizeof *r->said);
+        r->said[r->saids++] = (struct tr_said){.option = o};
+    }
+    free(r->said[i].value);
+    r->said[i].value = tr_format("%s", value);
+}
+
+void tr_record_forget(struct tr_record *r)
+{
+    for (int i = 0; i < r->saids; i++)
+        free(r->said[i].value);
+    free(r->said);
+    r->said = NULL;
+    r->saids = 0;
+}
+
 static void release(struct tr_record *r)
 {
+    tr_record_forget(r);
     for (int i = 0; i < r->timers; i++)
         free(r->timer[i]);
     free(r->timer);

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/option.h"
 #include "family/family.h"
 #include "util/status.h"
 
@@ -64,6 +65,12 @@ struct tr_rank_memory {
     double allocated, max_allocated, reserved, max_reserved;
 };
 
+/* An option of `trireme train` that the log's arguments say (run_args.def), and its value as one types it. */
+struct tr_said {
+    const struct tr_opt *option;
+    char *value; /* owned */
+};
+
 /* One process after another worked on the run. */
 struct tr_start {
     int64_t line;        /* where it begins */
@@ -94,6 +101,8 @@ struct tr_record {
     unsigned says;                  /* bit i: row i of model_args.def */
     bool recompute;                 /* the backward pass repeats the whole forward pass */
     const char *gpu;                /* name in gpus.def, or NULL */
+    struct tr_said *said;           /* [saids], each option once; owned */
+    int saids;
 
     struct tr_row *row;
     int64_t rows;
@@ -124,6 +133,10 @@ struct tr_records {
 };
 
 void tr_records_release(struct tr_records *r);
+
+/* The record has that value of an option, in place of one before; and of none any more. */
+void tr_record_say(struct tr_record *r, const struct tr_opt *o, const char *value);
+void tr_record_forget(struct tr_record *r);
 
 /* Room for one more behind list[used] of `size` bytes each: the list, moved or not. */
 void *tr_grow(void *list, int64_t used, size_t size);

@@ -277,6 +277,26 @@ static void machines(void **state)
     end();
 }
 
+/* Ranks that take turns are not measured, by masks or by a quota; nor where a rank has no whole processor. */
+static void turns(void **state)
+{
+    (void)state;
+    begin("");
+    run.launch.cores = run.launch.processors = run.launch.local_size = run.launch.sharers = 4;
+    run.launch.quota = 0.0;
+    assert_all_ok(tr_bench_machine_check(&bench));
+    run.launch.quota = 2.5;
+    assert_all_fails(TR_ERESOURCE, "4 ranks with 1 thread each on ",
+                     tr_bench_machine_check(&bench));
+    assert_all(
+        world.rank != 0 ||
+        (strstr(tr_last_error(), "take turns on 2.5 processors, so no time of one is its own") &&
+         strstr(tr_last_error(), "start 2 (mpiexec -n 2,")));
+    run.launch.quota = 0.5;
+    assert_all_fails(TR_ERESOURCE, "0.5 of a processor", tr_bench_machine_check(&bench));
+    end();
+}
+
 static void disks(void **state)
 {
     char folder[32] = "/tmp/trireme-bench.XXXXXX";
@@ -305,6 +325,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(statistics), cmocka_unit_test(calls),    cmocka_unit_test(a_wrong_call),
         cmocka_unit_test(groups),     cmocka_unit_test(products), cmocka_unit_test(a_wrong_product),
         cmocka_unit_test(nodes),      cmocka_unit_test(machines), cmocka_unit_test(disks),
+        cmocka_unit_test(turns),
     };
     (void)argc, (void)argv;
     return run_mpi_tap(tests);

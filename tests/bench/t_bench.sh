@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme bench as users type it: tables, JSON, words that it does not know.
 . "$srcdir/tests/tap.sh"
-plan 19
+plan 21
 
 model="--num-layers 2 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
     --vocab-size 100 --backend cpu --threads 1"
@@ -72,3 +72,12 @@ fails "a size that is none" 64 "'12X' is no number of bytes" "$srcdir/tests/mpir
     --max-bytes 12X
 fails "alone" 64 "nothing to communicate" "$trireme" bench coll
 fails "an option of nobody" 64 "repetition" "$trireme" bench gemm --repetition 3
+
+# Two ranks on one processor, whatever this machine has.
+alone() {
+    one=$(taskset -pc $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+    # shellcheck disable=SC2086 # a list of words
+    taskset -c "$one" "$srcdir/tests/mpirun" --ranks 2 "$trireme" bench machine --write-machine "$work/crowd.conf" $model
+}
+fails "a machine whose ranks take turns" 69 "take turns on 1 processor, so no time of one is its own" alone
+check "has no profile" test ! -e "$work/crowd.conf"

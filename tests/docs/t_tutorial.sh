@@ -7,8 +7,10 @@
 # shellcheck disable=SC2034 # of the file that was sourced
 page=$srcdir/docs/tutorial.md
 . "$srcdir/tests/docs/page.sh"
-plan $((blocks + 9))
-export HIDDEN=64 ITERS=6
+plan $((blocks + 11))
+CORES=$(unset OMP_NUM_THREADS; nproc)
+[ "$CORES" -lt 2 ] || CORES=2
+export HIDDEN=64 ITERS=6 CORES
 run_blocks
 
 cd "$work/study" || exit 1
@@ -16,6 +18,9 @@ rows() { [ "$(grep -c '^| *1 |' sweep/results.md)" = "$1" ] || { cat sweep/resul
 check "the plan has the bubble, and a verdict" sh -c "
     grep -h '^verdict on' '$work'/out.* | grep -q fits && grep -qh '^  bubble ' '$work'/out.*"
 lines() { [ "$(grep -c 'elapsed time per iteration' tp4-pp4.log)" = "$1" ]; }
+factor() { grep -E '^# That is too few for more than one factor: all times are multiplied by [0-9.]+\.$' ours.conf; }
+check "a run gives a factor" factor
+check "a sweep gives an error on shapes left out" has '^# mean absolute error: .* % of shapes left out$' fitted.conf
 check "one run: as many lines as iterations" lines 6
 check "all shapes that can be have a row" rows 10
 check "none of them failed" sh -c "! grep failed sweep/results.md"

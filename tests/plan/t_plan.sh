@@ -133,9 +133,9 @@ for s in stages:
     assert abs(sum(v for k, v in b.items() if k != "total") - b["total"]) < 1
 t = p["seconds"]
 parts = [v for k, v in t.items()
-         if k not in ("total", "low", "high", "tflops_per_gpu", "of_peak", "flops_formula")]
+         if k not in ("total", "p10", "p90", "tflops_per_gpu", "of_peak", "flops_formula")]
 assert len(parts) == 7 and abs(sum(parts) - t["total"]) < 1e-9
-assert 0.8 * t["total"] < t["low"] < t["total"] < t["high"] < 1.2 * t["total"]
+assert 0.8 * t["total"] < t["p10"] < t["total"] < t["p90"] < 1.2 * t["total"]
 def names(x):
     for k, v in x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else []:
         yield k
