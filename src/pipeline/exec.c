@@ -227,8 +227,7 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             continue;
         }
         stage->cursor.at++;
-        if (tr_trace_on)
-            about(in);
+        about(in);
         switch (in->kind) {
         case TR_FWD:
             compute(stage->forward, stage, in->at[0], TR_TIMER_FORWARD_COMPUTE);
