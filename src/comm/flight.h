@@ -79,7 +79,7 @@ void tr_flight_forget(struct tr_comm *c);
  * From now on there is a place for the record of this rank: FOLDER/rank-00002.json, written once, when tr_flight_write() or a
  * signal that ends the process (SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL) says so; the folder is made then.  A JSON object:
  *
- *     schema 1; rank, ranks, host, pid; why; written_us since 1970, now_us on the clock of the calls;
+ *     schema 1; rank, ranks, host, pid; cause (hang, error, signal), why; written_us since 1970, now_us on the clock of the calls;
  *     hosts     of all ranks, where this rank knows them
  *     calls     the last ones, the oldest first: group, id, its members as first, block, stride and size (block 0 where they are
  *               not regular), seq, kind, bytes, peer, begun_us, ended_us (null), and where it was called: in,
@@ -91,11 +91,16 @@ void tr_flight_close(void);
 /* The hosts of all ranks, where they are known; borrowed until the process ends, or NULL is given. */
 void tr_flight_hosts(const char (*host)[TR_HOST_BYTES], int ranks);
 
+/* Why a record is written: this rank waited too long or was asked where it is, this or another rank ends the job, or a signal
+   ends this process. */
+enum tr_flight_cause { TR_FLIGHT_HANG, TR_FLIGHT_ERROR, TR_FLIGHT_SIGNAL, TR_FLIGHT_CAUSES };
+const char *tr_flight_cause_name(enum tr_flight_cause cause);
+
 /* Write it, from a signal handler as well, unless it is written or there is no place.  0 or errno; a failure is said on stderr
    and prevents nothing. */
-int tr_flight_write(const char *why);
+int tr_flight_write(enum tr_flight_cause cause, const char *why);
 /* The same by a thread of its own: a file system that hangs holds up nobody.  wait() gives it that long. */
-void tr_flight_write_aside(const char *why);
+void tr_flight_write_aside(enum tr_flight_cause cause, const char *why);
 void tr_flight_wait(double seconds);
 /* For the handler of a signal that ends the process: write it if a call is pending. */
 void tr_flight_signal(int number);

@@ -29,8 +29,20 @@ static const char (*_Atomic hosts)[TR_HOST_BYTES];
 static int hosts_known;
 
 static char aside_why[WHY];
+static enum tr_flight_cause aside_cause;
 static atomic_flag asked = ATOMIC_FLAG_INIT;
 static const struct timespec moment = {.tv_nsec = 5000000};
+
+static const char *const causes[TR_FLIGHT_CAUSES] = {
+    [TR_FLIGHT_HANG] = "hang",
+    [TR_FLIGHT_ERROR] = "error",
+    [TR_FLIGHT_SIGNAL] = "signal",
+};
+
+const char *tr_flight_cause_name(enum tr_flight_cause cause)
+{
+    return causes[cause];
+}
 
 /* ---- text ---- */
 
@@ -170,14 +182,15 @@ static void put_hosts(struct out *o)
     put(o, "]");
 }
 
-static void put_record(struct out *o, const char *why)
+static void put_record(struct out *o, enum tr_flight_cause cause, const char *why)
 {
     put_whole(o, "{\"schema\": ", 1);
     put_whole(o, ", \"rank\": ", own_rank);
     put_whole(o, ", \"ranks\": ", all_ranks);
     put_text(o, ", \"host\": ", own_host);
     put_whole(o, ", \"pid\": ", (int64_t)getpid());
-    put_text(o, ",\n\"why\": ", why);
+    put_text(o, ",\n\"cause\": ", causes[cause]);
+    put_text(o, ", \"why\": ", why);
     put_whole(o, ",\n\"written_us\": ", since_1970());
     put_whole(o, ", \"now_us\": ", (int64_t)(1e6 * tr_now()));
     put_hosts(o);
@@ -187,7 +200,7 @@ static void put_record(struct out *o, const char *why)
 }
 
 /* It has its name when it is whole.  errno, or 0. */
-static int write_file(const char *why)
+static int write_file(enum tr_flight_cause cause, const char *why)
 {
     struct out o = {.fd = -1};
 
@@ -196,7 +209,7 @@ static int write_file(const char *why)
     o.fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (o.fd < 0)
         return errno;
-    put_record(&o, why);
+    put_record(&o, cause, why);
     if (close(o.fd) != 0 && o.error == 0)
         o.error = errno;
     if (o.error == 0 && rename(draft, path) != 0)
@@ -218,14 +231,14 @@ static void complain(int error)
     flush(&o);
 }
 
-int tr_flight_write(const char *why)
+int tr_flight_write(enum tr_flight_cause cause, const char *why)
 {
     const int before = errno;
     int was = OPEN, error;
 
     if (!atomic_compare_exchange_strong(&place, &was, WRITING))
         return 0;
-    error = write_file(why);
+    error = write_file(cause, why);
     if (error != 0)
         complain(error);
     atomic_store(&place, WRITTEN);
@@ -238,21 +251,22 @@ int tr_flight_write(const char *why)
 static void *write_aside(void *unused)
 {
     (void)unused;
-    (void)tr_flight_write(aside_why);
+    (void)tr_flight_write(aside_cause, aside_why);
     return NULL;
 }
 
-void tr_flight_write_aside(const char *why)
+void tr_flight_write_aside(enum tr_flight_cause cause, const char *why)
 {
     pthread_t thread;
 
     if (atomic_load(&place) != OPEN || atomic_flag_test_and_set(&asked))
         return;
+    aside_cause = cause;
     snprintf(aside_why, sizeof aside_why, "%s", why);
     if (tr_thread_start(&thread, write_aside, NULL) == 0)
         pthread_detach(thread);
     else
-        (void)tr_flight_write(aside_why);
+        (void)tr_flight_write(aside_cause, aside_why);
 }
 
 void tr_flight_wait(double seconds)
@@ -284,7 +298,7 @@ static void on_fatal(int number, siginfo_t *info, void *context)
             continue;
         if (atomic_load(&place) == OPEN)
             alarm(PATIENCE);
-        (void)tr_flight_write(fatal[i].why);
+        (void)tr_flight_write(TR_FLIGHT_SIGNAL, fatal[i].why);
         sigaction(number, &before[i], NULL);
     }
     if (info->si_code <= 0)
@@ -297,7 +311,9 @@ void tr_flight_signal(int number)
         return;
     signal(SIGALRM, SIG_DFL);
     alarm(PATIENCE);
-    (void)tr_flight_write(number == SIGTERM ? "SIGTERM" : number == SIGINT ? "SIGINT" : "a signal");
+    (void)tr_flight_write(TR_FLIGHT_SIGNAL, number == SIGTERM  ? "SIGTERM"
+                                            : number == SIGINT ? "SIGINT"
+                                                               : "a signal");
 }
 
 static void catch_signals(void)

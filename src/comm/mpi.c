@@ -187,7 +187,7 @@ static void take_all_along(int exit_code, const char *sentence)
 {
     const double moment = 1.0;
 
-    tr_flight_write_aside(sentence);
+    tr_flight_write_aside(TR_FLIGHT_ERROR, sentence);
     if (the_world && tr_progress_thread_enter_anyhow(the_world->progress))
         tr_watch_last_words(the_world->watch, sentence);
     tr_flight_wait(moment);

@@ -223,7 +223,7 @@ static void ask_ranks(struct tr_watch *x)
     for (int to = 0; to < x->size; to++)
         if (to != x->rank)
             put(x, to, TAG_CALL, NULL, 0);
-    tr_flight_write_aside("ranks were asked where they are");
+    tr_flight_write_aside(TR_FLIGHT_HANG, "ranks were asked where they are");
 }
 
 static void answer(struct tr_watch *x, int whom)
@@ -233,7 +233,7 @@ static void answer(struct tr_watch *x, int whom)
             x->sent[i] = describe(x);
             put(x, whom, TAG_ANSWER, &x->sent[i], sizeof x->sent[i]);
         }
-    tr_flight_write_aside("ranks were asked where they are");
+    tr_flight_write_aside(TR_FLIGHT_HANG, "ranks were asked where they are");
 }
 
 static void hear(struct tr_watch *x, const char *text, bool ends)
@@ -243,7 +243,7 @@ static void hear(struct tr_watch *x, const char *text, bool ends)
         return;
     x->alarmed = x->clock;
     snprintf(x->heard, sizeof x->heard, "%.*s", TR_ALARM_BYTES - 1, text);
-    tr_flight_write_aside(x->heard);
+    tr_flight_write_aside(ends ? TR_FLIGHT_ERROR : TR_FLIGHT_HANG, x->heard);
 }
 
 /* True if there was a message. */
@@ -348,7 +348,7 @@ _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, do
     tr_watch_say(x, in, since);
     x->in.fleeting = false;
     *mine = describe(x);
-    tr_flight_write_aside("a call was not done within the time limit");
+    tr_flight_write_aside(TR_FLIGHT_HANG, "a call was not done within the time limit");
     note_answer(x, mine);
     ask_ranks(x);
     for (int i = 0; i < x->callers; i++)

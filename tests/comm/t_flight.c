@@ -226,8 +226,8 @@ static void written(void **state)
     call.peer = -1;
     tr_flight_begin(&call);
     open_at("a");
-    assert_int_equal(tr_flight_write("a \"reason\"\nin two lines"), 0);
-    assert_int_equal(tr_flight_write("another"), 0); /* which is not the first */
+    assert_int_equal(tr_flight_write(TR_FLIGHT_HANG, "a \"reason\"\nin two lines"), 0);
+    assert_int_equal(tr_flight_write(TR_FLIGHT_HANG, "another"), 0); /* which is not the first */
     tr_flight_close();
     all = record("a");
     assert_non_null(all);
@@ -235,6 +235,7 @@ static void written(void **state)
     assert_int_equal(whole(all, "ranks"), 4);
     assert_string_equal(json_string_value(json_object_get(all, "why")),
                         "a \"reason\"?in two lines");
+    assert_string_equal(json_string_value(json_object_get(all, "cause")), "hang");
     calls = json_object_get(all, "calls");
     assert_int_equal(json_array_size(calls), TR_FLIGHT_CALLS);
     last = json_array_get(calls, TR_FLIGHT_CALLS - 1);
@@ -300,7 +301,7 @@ static void cannot_be_written(void **state)
 {
     (void)state;
     open_at("no/such");
-    assert_int_equal(tr_flight_write("why"), ENOENT);
+    assert_int_equal(tr_flight_write(TR_FLIGHT_HANG, "why"), ENOENT);
     tr_flight_close();
     assert_int_equal(rmdir(folder), 0);
 }
