@@ -51,11 +51,14 @@ static void describe(struct tr_comm *c, int mine, uint64_t from)
     const uint64_t basis = 0xcbf29ce484222325ULL;
     struct tr_flight_group *g = need(1, sizeof *g);
     int *sorted = need((size_t)c->size, sizeof *sorted);
+    const uint64_t seq = c->seq;
 
     g->world = need((size_t)c->size, sizeof *g->world);
     g->sent = need((size_t)c->size, sizeof *g->sent);
     g->received = need((size_t)c->size, sizeof *g->received);
+    /* Not a call of whoever made the group. */
     c->via->gather_all(c, &mine, sizeof mine, g->world);
+    c->seq = seq;
     memcpy(sorted, g->world, (size_t)c->size * sizeof *sorted);
     g->members = tr_members_of(sorted, c->size);
     g->id = mix(mix(basis, &from, sizeof from), c->name, strlen(c->name));
@@ -131,8 +134,9 @@ static struct tr_flight_mark begin_leg(const struct tr_comm *c, const struct tr_
     struct tr_flight_call call = of_group(c, sends ? TR_FLIGHT_SEND : TR_FLIGHT_RECV, leg->bytes);
     const struct tr_flight_group *g = c->flight;
 
+    /* A rank that does not exist is for the transport to refuse. */
     call.peer = 0;
-    if (g) {
+    if (g && leg->peer >= 0 && leg->peer < c->size) {
         call.peer = g->world[leg->peer];
         call.seq = ++(sends ? g->sent : g->received)[leg->peer];
     }
