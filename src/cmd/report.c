@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "report/flight.h"
 #include "report/run_log.h"
 #include "report/plot.h"
 #include "report/present.h"
@@ -34,7 +35,7 @@ struct options {
     int64_t warmup, iteration;
     double peak;
     char *gpu, *output, *columns;
-    bool join, recompute, timeline;
+    bool join, recompute, timeline, flight;
     int64_t fact[TR_FACTS];
 };
 
@@ -58,6 +59,10 @@ static const struct tr_opt rows[] = {
     ROW(FLAG, timeline, "timeline", "off", ANY,
         "draw a trace of `trireme train --trace` instead of reading a log: one iteration of all "
         "ranks, as SVG"),
+    ROW(FLAG, flight, "flight", "off", ANY,
+        "read no log but the flight records that the ranks of a run left when it hung or crashed, "
+        "in the "
+        "folder of --save: which rank is behind, or left none"),
     ROW(INT, iteration, "timeline-iteration", NULL, COUNT,
         "which iteration; the first of the trace unless given"),
     ROW(TEXT, output, "output", NULL, ANY,
@@ -126,7 +131,8 @@ static const struct tr_options *options(void)
 
 const struct tr_doc tr_doc_report = {
     .synopsis = "trireme report LOG... [OPTION...]\n"
-                "trireme report --timeline TRACE [-o FILE]",
+                "trireme report --timeline TRACE [-o FILE]\n"
+                "trireme report --flight FOLDER [--format FORMAT] [-o FILE]",
     .about =
         "Analyze training logs, of trireme in each --log-format, of Megatron-LM since 2021 and "
         "of Megatron-DeepSpeed: iteration times, samples and tokens per second, TFLOP/s, MFU and "
@@ -146,11 +152,14 @@ const struct tr_doc tr_doc_report = {
         "    trireme report before.log after.log --show comparison\n"
         "    trireme report run.log --plot loss -o loss.svg\n"
         "    trireme report --timeline trace.json -o iteration.svg\n"
+        "    trireme report --flight runs/a\n"
         "\n"
         "Plots are drawn by gnuplot.  Where there is none, a plot that was to become a file is "
         "printed as text and the exit code is 69; a name that ends in .gp needs no gnuplot.\n"
         "\n"
-        "The exit code is 65 if a log has nothing of training in it, and 74 if one cannot be "
+        "The exit code is 65 if a log has nothing of training in it or a folder no flight records, "
+        "or some that "
+        "are none, and 74 if one cannot be "
         "read.",
     .options = options,
 };
@@ -397,6 +406,26 @@ static enum tr_status write_timeline(const struct options *o, const char *path)
     return s;
 }
 
+/* Records that are none were said; what the others tell is worth knowing. */
+static enum tr_status write_flights(const struct options *o, const char *folder)
+{
+    struct tr_table t[TR_FLIGHT_TABLES];
+    struct tr_flights flights;
+    enum tr_status s = tr_flights_read(folder, &flights);
+
+    if (s == TR_OK) {
+        tr_flights_show(&flights, t);
+        s = write_to(o, t, TR_FLIGHT_TABLES);
+        for (int i = 0; i < TR_FLIGHT_TABLES; i++)
+            tr_table_release(&t[i]);
+    }
+    if (s == TR_OK && flights.refused > 0)
+        s = TR_FAIL(TR_EDATA, "%s is no flight record, so what its rank was in is not known",
+                    flights.first);
+    tr_flights_release(&flights);
+    return s;
+}
+
 /* Options that contradict each other. */
 static enum tr_status check(const struct options *o, const struct tr_words *logs)
 {
@@ -415,6 +444,12 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
         return TR_FAIL(TR_ECONFIG,
                        "--plot makes no tables, so --show and --format say nothing with "
                        "it: leave them out");
+    if (o->flight && (logs->count != 1 || o->timeline || o->plot != TR_PLOT_NONE ||
+                      o->show != SHOW_AUTO || o->columns || o->join))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--flight compares the flight records in one folder and reads no log: give the "
+            "folder of --save alone, and only --format and -o besides");
     if (o->columns &&
         (o->timeline || o->plot != TR_PLOT_NONE || (o->show != SHOW_AUTO && o->show != SHOW_RUNS)))
         return TR_FAIL(TR_ECONFIG,
@@ -438,6 +473,8 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
     enum tr_status s;
 
     TR_TRY(check(o, logs));
+    if (o->flight)
+        return write_flights(o, logs->word[0]);
     if (o->timeline)
         return write_timeline(o, logs->word[0]);
     TR_TRY(find_peak(o, &p.peak));

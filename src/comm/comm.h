@@ -30,12 +30,21 @@
  */
 enum tr_redop { TR_SUM, TR_MAX };
 
+struct tr_flight_group;
+
 struct tr_comm {
     const struct tr_transport *via;
     const char *name; /* "world", "tp", "dp", "pp", "mp", "embed": in messages; static */
     int rank, size;
     uint64_t seq; /* collective calls so far; equal on all ranks when all is well */
     void *state;  /* owned by the transport */
+    struct tr_flight_group *flight; /* of the flight recorder (comm/flight.h) */
+};
+
+/* Calls of this rank that follow one another, by the number of the first; comm/flight.h. */
+struct tr_flight_mark {
+    uint64_t first;
+    int count; /* 0: none is recorded */
 };
 
 /* One side of a message between two ranks. */
@@ -60,11 +69,14 @@ struct tr_pending {
     char about
         [TR_ABOUT_BYTES]; /* what it moves, names with ", " between, for a hang report; the caller may set it
                                    after the start */
-    void *scratch; /* the transport's own */
+    void *scratch;                /* the transport's own */
+    struct tr_flight_mark flight; /* the flight recorder's */
 };
 
 struct tr_transport {
     const char *name;
+    const struct tr_transport
+        *over; /* of a table that records the calls of another one: that one */
 
     /* Transfers under way are work of the device: they keep the order in which they were started, also
        among those of other groups, and go on without poll().  finish() makes the queue wait, not the

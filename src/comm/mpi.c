@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "comm/flight.h"
 #include "comm/mpi_group.h"
 #include "comm/reduce.h"
 #include "util/log.h"
@@ -184,8 +185,12 @@ enum tr_status tr_mpi_split(struct tr_comm *from, int color, int key, const char
 
 static void take_all_along(int exit_code, const char *sentence)
 {
+    const double moment = 1.0;
+
+    tr_flight_write_aside(TR_FLIGHT_ERROR, sentence);
     if (the_world && tr_progress_thread_enter_anyhow(the_world->progress))
         tr_watch_last_words(the_world->watch, sentence);
+    tr_flight_wait(moment);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
 }
 
@@ -224,7 +229,7 @@ enum tr_status tr_comm_mpi_start(struct tr_comm *world)
     int level;
     enum tr_status s;
 
-    *world = (struct tr_comm){.via = &tr_mpi_transport, .name = "world"};
+    *world = (struct tr_comm){.via = tr_flight_over(&tr_mpi_transport), .name = "world"};
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level) != MPI_SUCCESS)
         return TR_FAIL(TR_ERESOURCE, "MPI cannot start; start trireme with the mpiexec or srun of "
                                      "the MPI that it was built with");
@@ -243,7 +248,9 @@ enum tr_status tr_comm_mpi_start(struct tr_comm *world)
     the_world->watch = tr_watch_open();
     tr_log_init(world->rank, world->size);
     s = tr_comm_agree(world, start_moving(world, level));
-    if (s != TR_OK)
+    if (s == TR_OK)
+        tr_flight_world(world);
+    else
         tr_comm_mpi_stop(world);
     return s;
 }
@@ -258,6 +265,7 @@ void tr_comm_mpi_stop(struct tr_comm *world)
     tr_progress_thread_close(g->progress);
     g->progress = NULL;
     the_world = NULL;
+    tr_flight_forget(world);
     tr_mpi_release(world);
     tr_watch_close(watch);
     MPI_Group_free(&neighbours);
@@ -267,7 +275,7 @@ void tr_comm_mpi_stop(struct tr_comm *world)
 
 void tr_comm_mpi_limit(struct tr_comm *world, double seconds)
 {
-    TR_ASSERT(world->via == &tr_mpi_transport && seconds > 0.0);
+    TR_ASSERT(world->via->over == &tr_mpi_transport && seconds > 0.0);
     tr_mpi_enter(world);
     tr_watch_limit(tr_mpi_group(world)->watch, seconds);
     tr_mpi_leave(world);
@@ -275,6 +283,6 @@ void tr_comm_mpi_limit(struct tr_comm *world, double seconds)
 
 void tr_comm_mpi_crowded(struct tr_comm *world)
 {
-    if (world->via == &tr_mpi_transport)
+    if (world->via->over == &tr_mpi_transport)
         crowded = true;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "comm/flight.h"
 #include "comm/nccl_group.h"
 #include "util/log.h"
 
@@ -168,7 +169,7 @@ static void remove_group(struct tr_nccl_group *g)
 
 static void fill(struct tr_comm *out, struct tr_nccl_group *g)
 {
-    *out = (struct tr_comm){.via = &tr_nccl_transport,
+    *out = (struct tr_comm){.via = tr_flight_over(&tr_nccl_transport),
                             .name = g->name,
                             .rank = g->inner->rank,
                             .size = g->inner->size,
@@ -490,7 +491,9 @@ enum tr_status tr_comm_nccl_open(struct tr_comm *inner, struct tr_queue *q,
         if (s == TR_OK)
             s = connect_world(g);
     }
-    if (s != TR_OK)
+    if (s == TR_OK)
+        tr_flight_world(out);
+    else
         tr_nccl_release(out);
     return s;
 }

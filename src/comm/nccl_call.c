@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "comm/flight.h"
+
 static struct tr_nccl_group *group_of(const struct tr_comm *c)
 {
     return c->state;
@@ -48,6 +50,7 @@ void tr_nccl_retire(struct tr_nccl_group *g)
     struct tr_nccl_call *x;
 
     while ((x = g->first) && !x->held && is_done(g->world, x)) {
+        tr_flight_end(x->flight);
         g->first = x->next;
         if (!g->first)
             g->last = NULL;
@@ -65,7 +68,11 @@ static struct tr_nccl_call *put(struct tr_nccl_group *g, cudaStream_t s, const c
 
     tr_nccl_retire(g);
     x = take(w);
-    *x = (struct tr_nccl_call){.done = x->done, .name = name, .seq = seq, .number = ++w->calls};
+    *x = (struct tr_nccl_call){.done = x->done,
+                               .name = name,
+                               .seq = seq,
+                               .number = ++w->calls,
+                               .flight = tr_flight_current()};
     tr_cuda_must(w->gpu, cudaEventRecord(x->done, s), "cudaEventRecord");
     if (g->last)
         g->last->next = x;

@@ -15,10 +15,11 @@
 struct tr_nccl_call {
     struct tr_nccl_call *next;
     cudaEvent_t done;
-    const char *name; /* "all-reduce" */
-    uint64_t seq;     /* of its group */
-    uint64_t number;  /* of all calls of this rank */
-    bool held;        /* by a struct tr_pending */
+    const char *name;             /* "all-reduce" */
+    uint64_t seq;                 /* of its group */
+    uint64_t number;              /* of all calls of this rank */
+    bool held;                    /* by a struct tr_pending */
+    struct tr_flight_mark flight; /* its records, which end with it */
 };
 
 /* The call that this rank has waited for longest, as of the last look; none if group is NULL. */

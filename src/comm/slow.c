@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "comm/block.h"
+#include "comm/flight.h"
 #include "util/rng.h"
 
 /* How long a rank sleeps at most, so that transfers behind the one that it waits for go on. */
@@ -458,13 +459,17 @@ void tr_comm_slow_open(struct tr_comm *inner, struct tr_slow_how how, struct tr_
     if (how.links)
         g->member = members(inner, inner->rank);
     g->link->rng = tr_rng_key(1, TR_STREAM_INIT, 0, inner->rank);
-    *out = (struct tr_comm){
-        .via = &slow, .name = inner->name, .rank = inner->rank, .size = inner->size, .state = g};
+    *out = (struct tr_comm){.via = tr_flight_over(&slow),
+                            .name = inner->name,
+                            .rank = inner->rank,
+                            .size = inner->size,
+                            .state = g};
+    tr_flight_world(out);
 }
 
 int64_t tr_comm_slow_bytes(const struct tr_comm *c, enum tr_slow_kind kind)
 {
-    TR_ASSERT(c->via == &slow);
+    TR_ASSERT(c->via->over == &slow);
     return group_of(c)->link->bytes[kind];
 }
 

@@ -8,14 +8,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/flight.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/text.h"
 
 /* Seconds: for ranks to answer when the hang report is collected, and a moment in which those that
    did may report something themselves; by which each of the ranks that may report waits for the one
-   before it. */
-static const double GRACE = 10.0, MOMENT = 1.0, STAGGER = 2.0;
+   before it.  So who is missing is said within GRACE + (CALLERS - 1) STAGGER seconds after the limit, of which
+   threads that look twice a second (comm/progress_thread.h) need one. */
+static const double GRACE = 3.0, MOMENT = 1.0, STAGGER = 1.0;
 /* For which a rank waits for others to end it; for which a report about a wait on a GPU is valid;
    from one look to the next; and in which final messages are sent. */
 static const double PATIENCE = 20.0, FLEETING = 3.0, LOOK_EVERY = 0.01, LAST_WORDS = 0.5;
@@ -101,6 +103,8 @@ static void gather_hosts(struct tr_watch *x)
         MPI_Gather(mine, sizeof mine, MPI_CHAR, x->report ? x->report->host : NULL, sizeof mine,
                    MPI_CHAR, x->caller[i], x->comm);
     }
+    if (x->report)
+        tr_flight_hosts((const char(*)[TR_HOST_BYTES])x->report->host, x->size);
 }
 
 struct tr_watch *tr_watch_open(void)
@@ -125,6 +129,7 @@ void tr_watch_close(struct tr_watch *x)
         return;
     MPI_Comm_free(&x->comm);
     if (x->report) {
+        tr_flight_hosts(NULL, 0);
         free(x->report->host);
         free(x->report->post);
     }
@@ -218,6 +223,7 @@ static void ask_ranks(struct tr_watch *x)
     for (int to = 0; to < x->size; to++)
         if (to != x->rank)
             put(x, to, TAG_CALL, NULL, 0);
+    tr_flight_write_aside(TR_FLIGHT_HANG, "ranks were asked where they are");
 }
 
 static void answer(struct tr_watch *x, int whom)
@@ -227,6 +233,7 @@ static void answer(struct tr_watch *x, int whom)
             x->sent[i] = describe(x);
             put(x, whom, TAG_ANSWER, &x->sent[i], sizeof x->sent[i]);
         }
+    tr_flight_write_aside(TR_FLIGHT_HANG, "ranks were asked where they are");
 }
 
 static void hear(struct tr_watch *x, const char *text, bool ends)
@@ -236,6 +243,7 @@ static void hear(struct tr_watch *x, const char *text, bool ends)
         return;
     x->alarmed = x->clock;
     snprintf(x->heard, sizeof x->heard, "%.*s", TR_ALARM_BYTES - 1, text);
+    tr_flight_write_aside(ends ? TR_FLIGHT_ERROR : TR_FLIGHT_HANG, x->heard);
 }
 
 /* True if there was a message. */
@@ -340,6 +348,7 @@ _Noreturn void tr_watch_late(struct tr_watch *x, const struct tr_wait_in *in, do
     tr_watch_say(x, in, since);
     x->in.fleeting = false;
     *mine = describe(x);
+    tr_flight_write_aside(TR_FLIGHT_HANG, "a call was not done within the time limit");
     note_answer(x, mine);
     ask_ranks(x);
     for (int i = 0; i < x->callers; i++)

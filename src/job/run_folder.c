@@ -12,6 +12,7 @@
 
 #include "ckpt/ckpt.h"
 #include "ckpt/path.h"
+#include "comm/flight.h"
 #include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"
@@ -104,6 +105,39 @@ static enum tr_status take_folder(struct tr_run_folder *k)
     return TR_OK;
 }
 
+/* The folder of --log-file, whose name may have the time in it; or the one that the run was started in. */
+static void beside_log(const struct tr_config *c, const struct tm *now, char *text, size_t size)
+{
+    char *slash;
+
+    if (!c->log_file || strftime(text, size, c->log_file, now) == 0)
+        text[0] = '\0';
+    slash = strrchr(text, '/');
+    if (slash)
+        *slash = '\0';
+    else
+        snprintf(text, size, ".");
+}
+
+/* Where flight records of this start go, should it hang or crash: into the folder, or beside the log. */
+static void keep_flight_records(const struct tr_run_folder *k, const struct tr_config *c)
+{
+    int64_t now = (int64_t)time(NULL);
+    struct tr_tensor t = tr_i64_1(&now, 1);
+    char beside[2048], started[32], *where;
+    struct tm local;
+    time_t when;
+
+    k->world->via->broadcast(k->world, NULL, &t, 0);
+    when = (time_t)now;
+    localtime_r(&when, &local);
+    strftime(started, sizeof started, "%Y%m%dT%H%M%S", &local);
+    beside_log(c, &local, beside, sizeof beside);
+    where = tr_format("%s/flight-%s", k->folder ? k->folder : beside, started);
+    tr_flight_open(where, k->world->rank, k->world->size);
+    free(where);
+}
+
 enum tr_status tr_run_folder_open(struct tr_run_folder *k, const struct tr_config *c,
                                   struct tr_comm *world)
 {
@@ -118,6 +152,7 @@ enum tr_status tr_run_folder_open(struct tr_run_folder *k, const struct tr_confi
         s = take_folder(k);
     TR_TRY(tr_comm_agree(world, s));
     k->owns = k->folder != NULL;
+    keep_flight_records(k, c);
     return TR_OK;
 }
 
@@ -469,6 +504,7 @@ void tr_run_folder_fail(struct tr_run_folder *k, enum tr_status s)
 
 void tr_run_folder_close(struct tr_run_folder *k)
 {
+    tr_flight_close();
     running_folder = NULL;
     tr_on_last_words(NULL);
     if (k->owns && k->world->rank == 0 && tr_lock_check(&k->lock, k->folder) == TR_OK) {

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "comm/flight.h"
 #include "config/option.h"
 #include "job/ctl.h"
 #include "telemetry/lines.h"
@@ -89,6 +90,7 @@ static void keep(int number)
 static void tell_and_end(int number)
 {
     say(which_of(number));
+    tr_flight_signal(number);
     raise(number);
 }
 
@@ -169,8 +171,7 @@ void tr_stop_listen(const struct tr_config *c, unsigned exit_signals, bool tells
     }
     tr_stop_let_go();
     for (int i = 0; i < SIGNALS; i++)
-        if (tells && !(wanted & 1U << i) && (signals[i] == SIGINT || signals[i] == SIGTERM) &&
-            is_default(i))
+        if (!(wanted & 1U << i) && (signals[i] == SIGINT || signals[i] == SIGTERM) && is_default(i))
             handle(i, tell_and_end);
 }
 

@@ -247,8 +247,7 @@ void tr_exec_step(const struct tr_sched *s, struct tr_comm *pp, struct tr_queue 
             continue;
         }
         stage->cursor.at++;
-        if (tr_trace_on)
-            about(in);
+        about(in);
         switch (in->kind) {
         case TR_FWD:
             hand(&w, in);

@@ -41,6 +41,12 @@ static struct {
 
 static bool paused;
 
+/* The timers that run, the last one started on top; they may be stopped in any order. */
+static struct {
+    enum tr_timer timer[TR_TIMERS];
+    int count;
+} stack;
+
 /* TR_TIMER_OWN_COMPUTE: wanted, within a computation, and how often it was paused there. */
 static struct {
     bool on, inside;
@@ -174,8 +180,33 @@ static bool is_computation(enum tr_timer t)
     return t == TR_TIMER_FORWARD_COMPUTE || t == TR_TIMER_BACKWARD_COMPUTE;
 }
 
+static void push(enum tr_timer t)
+{
+    if (stack.count < TR_TIMERS)
+        stack.timer[stack.count++] = t;
+}
+
+static void pop(enum tr_timer t)
+{
+    int at = stack.count - 1;
+
+    while (at >= 0 && stack.timer[at] != t)
+        at--;
+    if (at < 0)
+        return;
+    stack.count--;
+    for (; at < stack.count; at++)
+        stack.timer[at] = stack.timer[at + 1];
+}
+
+const char *tr_timer_running(void)
+{
+    return stack.count > 0 ? table[stack.timer[stack.count - 1]].name : NULL;
+}
+
 void tr_timer_start(enum tr_timer t)
 {
+    push(t);
     if (paused)
         return;
     start(t);
@@ -187,6 +218,7 @@ void tr_timer_start(enum tr_timer t)
 
 void tr_timer_stop(enum tr_timer t)
 {
+    pop(t);
     if (paused)
         return;
     if (own.inside && is_computation(t)) {

@@ -89,6 +89,9 @@ bool tr_timer_has_parts(enum tr_timer t);
 
 void tr_timers_pause(bool paused);
 
+/* The name of the timer that was started last of those that run, paused or not; NULL if none does. */
+const char *tr_timer_running(void);
+
 /*
  * The own compute time of this rank, TR_TIMER_OWN_COMPUTE: what it works within FORWARD_COMPUTE and
  * BACKWARD_COMPUTE, without what stands between own_pause() and own_resume(), which is communication.  Those two

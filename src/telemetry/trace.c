@@ -23,7 +23,6 @@ enum tr_status tr_trace_open(int64_t most)
             (long long)most, (int)sizeof *trace.span);
     trace.most = most;
     trace.count = trace.dropped = 0;
-    trace.about = (struct tr_about){0};
     tr_trace_on = true;
     return TR_OK;
 }
@@ -38,8 +37,12 @@ void tr_trace_close(void)
 
 void tr_trace_about(const struct tr_about *about)
 {
-    if (tr_trace_on)
-        trace.about = about ? *about : (struct tr_about){0};
+    trace.about = about ? *about : (struct tr_about){0};
+}
+
+const struct tr_about *tr_trace_now(void)
+{
+    return &trace.about;
 }
 
 void tr_trace_add(enum tr_timer t, double begin, double end)

@@ -50,8 +50,10 @@ enum tr_status tr_trace_open(int64_t most) TR_MUST_CHECK;
 void tr_trace_close(void);
 
 /* What the timers that stop from now on are about, until the next call; NULL: nothing special.
-   Copied. Nothing while not open. */
+   Copied, open or not. */
 void tr_trace_about(const struct tr_about *about);
+/* What they are about now; borrowed. */
+const struct tr_about *tr_trace_now(void);
 
 /* For telemetry/timer.c. */
 void tr_trace_add(enum tr_timer t, double begin, double end);

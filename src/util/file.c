@@ -103,6 +103,9 @@ TR_NORETURN static void lost_file(const char *path)
     _exit(tr_status_exit_code(TR_EIO));
 }
 
+/* What another handler does about it. */
+static struct sigaction sigbus_before;
+
 static void on_sigbus(int signal_number, siginfo_t *info, void *context)
 {
     const unsigned char *at = info->si_addr;
@@ -115,7 +118,7 @@ static void on_sigbus(int signal_number, siginfo_t *info, void *context)
         if (data && path && at >= data && at < data + maps[i].bytes)
             lost_file(path);
     }
-    signal(signal_number, SIG_DFL);
+    sigaction(signal_number, &sigbus_before, NULL);
     raise(signal_number);
 }
 
@@ -127,7 +130,7 @@ static void watch_map(const struct tr_map *m)
         struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO};
 
         sigemptyset(&action.sa_mask);
-        sigaction(SIGBUS, &action, NULL);
+        sigaction(SIGBUS, &action, &sigbus_before);
         installed = true;
     }
     for (int i = 0; i < MAX_MAPS; i++) {

@@ -45,3 +45,7 @@ check_PROGRAMS += tests/comm/t_share
 check_SCRIPTS += tests/comm/t_share.4.mpi
 CLEANFILES += tests/comm/t_share.4.mpi
 TESTS += tests/comm/t_share.4.mpi
+
+# What ranks were in.
+check_PROGRAMS += tests/comm/t_flight
+TESTS += tests/comm/t_flight

@@ -1,5 +1,5 @@
 STUDY_SH = tests/report/t_goodput.sh tests/report/t_own.sh tests/report/t_timeline.sh tests/report/t_report.sh
 
-check_PROGRAMS += tests/report/t_log tests/report/t_run_config
-TESTS += tests/report/t_log tests/report/t_run_config $(STUDY_SH)
+check_PROGRAMS += tests/report/t_log tests/report/t_run_config tests/report/t_flight
+TESTS += tests/report/t_log tests/report/t_run_config tests/report/t_flight $(STUDY_SH)
 EXTRA_DIST += $(STUDY_SH) tests/report/jean-zay-18b.log tests/report/jean-zay-30b.log

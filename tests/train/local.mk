@@ -63,8 +63,8 @@ TESTS += $(LEAVE_SH)
 EXTRA_DIST += $(LEAVE_SH)
 
 # A rank that stops: the others say so.
-TESTS += tests/train/t_hung.sh
-EXTRA_DIST += tests/train/t_hung.sh
+TESTS += tests/train/t_hung.sh tests/train/t_flight.sh
+EXTRA_DIST += tests/train/t_hung.sh tests/train/t_flight.sh
 
 # What a start costs.
 TESTS += tests/train/t_startup.sh

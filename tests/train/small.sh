@@ -86,3 +86,11 @@ iterates() {
     done
     grep -q '^ iteration' "$1"
 }
+
+# pid_of LAUNCHER RANK: its process; the launcher says in its environment which rank it is.
+pid_of() {
+    for candidate in $(rank_pids "$1"); do
+        tr '\0' '\n' < "/proc/$candidate/environ" 2> /dev/null |
+            grep -q -x -e "OMPI_COMM_WORLD_RANK=$2" -e "PMI_RANK=$2" && echo "$candidate"
+    done
+}

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck disable=SC2154,SC1091
+# What ranks leave when a run hangs or loses one, and that `trireme report --flight` names the right rank.
+. "$srcdir/tests/tap.sh"
+. "$srcdir/tests/train/small.sh"
+plan 13
+host=$(uname -n)
+
+check "a dataset is built" small_corpus
+
+# lose RANK SIGNAL OPTION...: train on four ranks, stop one while it trains, and send it a signal when the others have
+# come to wait for it.  Where the machine is so busy that ranks wait for one another for longer than the limit before that,
+# the limit is longer the next time.  What hangs all the same is ended after four minutes.
+lose() {
+    for limit in 3 15 75; do
+        lose_once "$@" --distributed-timeout-minutes "${limit}s" && return
+    done
+}
+lose_once() {
+    rank=$1 signal=$2
+    shift 2
+    rm -rf "$work/run"
+    small 4 --train-iters 1000000 --save "$work/run" "$@" > "$work/log" 2>&1 &
+    launcher=$!
+    for tenth in $(seq 2400); do
+        if grep -q '^ iteration *3/' "$work/log" || ! kill -0 $launcher 2> /dev/null; then break; fi
+        sleep 0.1
+    done
+    victim=$(pid_of $launcher "$rank")
+    [ -n "$victim" ] && kill -STOP "$victim"
+    stopped=$?
+    if [ $stopped = 0 ] && [ "$signal" != STOP ]; then
+        sleep 1
+        kill "-$signal" "$victim"
+    fi
+    for tenth in $(seq "$tenth" 2400); do
+        if ! kill -0 $launcher 2> /dev/null; then break; fi
+        sleep 0.1
+    done
+    for pid in $(rank_pids $launcher); do kill -KILL "$pid"; done
+    wait $launcher
+    return $stopped
+}
+
+# named RANK WHY: that rank and no other, in text and JSON.
+named() {
+    "$trireme" report --flight "$work/run" > "$work/text" 2>&1 &&
+        "$trireme" report --flight "$work/run" --format json -o "$work/json" &&
+        [ "$(grep -c "^  rank $1 on $host $2" "$work/text")" = 1 ] &&
+        [ "$(grep -c "^  rank [0-9]* on $host" "$work/text")" = 1 ] &&
+        tr -d ' \n' < "$work/json" | grep -q "\"rows\":\[{\"rank\":$1,\"host\":\"$host\",[^]]*}\],\"notes\"" && return 0
+    cat "$work/text"
+    tail -n 20 "$work/log"
+    return 1
+}
+records() { [ "$(ls "$work"/run/flight-*/ | tr '\n' ' ')" = "$1" ] || { ls "$work"/run/flight-*/; return 1; }; }
+
+lose 2 STOP --tensor-model-parallel-size 2
+check "a rank that is stopped is named" named 2 'did not answer when all ranks were asked\|left no record'
+lose 1 KILL --pipeline-model-parallel-size 4
+check "a rank that is killed is named" named 1 'left no record: it was killed'
+check "all others left a record" records "rank-00000.json rank-00002.json rank-00003.json "
+where() { grep -q '^  *0 .* pp .* send .* 4096 .* 1 .* forward-send-backward-recv ' "$work/text" || { cat "$work/text"; return 1; }; }
+check "and say where they were" where
+
+folder=$(echo "$work"/run/flight-*)
+direct() { "$trireme" report --flight "$folder" | cmp - "$work/text"; }
+check "the folder of the records themselves will do" direct
+mkdir "$work/run/flight-19990101T000000"
+older() { "$trireme" report --flight "$work/run" | grep -q '3 of 4 ranks left a record in .*, and earlier starts others'; }
+check "the newest of several starts counts" older
+
+# What is no record is refused by name, and the others are read.
+cp "$folder/rank-00003.json" "$work/kept"
+head -c 700 "$work/kept" > "$folder/rank-00003.json"
+fails "a record that was cut is refused" 65 "$folder/rank-00003.json is no flight record, or a part of one" \
+    "$trireme" report --flight "$work/run"
+still() { "$trireme" report --flight "$work/run" 2> /dev/null | grep -q '^  rank 1 on .* left no record'; }
+check "and the others are read" still
+cp "$folder/rank-00002.json" "$folder/rank-00003.json"
+fails "and one of another rank" 65 "is the flight record of rank 2, not of the one in its name" \
+    "$trireme" report --flight "$work/run"
+
+fails "a folder without records is refused" 65 "$work has no flight records, which ranks write when a run hangs or crashes" \
+    "$trireme" report --flight "$work"
+fails "and one that is missing" 74 "cannot read the folder $work/none" "$trireme" report --flight "$work/none"
+fails "and tables of logs" 64 "flight compares the flight records in one folder" \
+    "$trireme" report --flight "$work/run" --show runs
