@@ -66,6 +66,12 @@ void tr_table_real(struct tr_table *t, double x, int decimals)
         add(t, (struct tr_cell){.kind = TR_CELL_REAL, .real = x, .decimals = decimals});
 }
 
+void tr_table_unit(struct tr_table *t, double x, int decimals, const char *unit)
+{
+    tr_table_real(t, x, decimals);
+    t->cell[t->cells - 1].unit = unit;
+}
+
 void tr_table_scaled(struct tr_table *t, double x, int usual)
 {
     double size = fabs(x);
@@ -104,8 +110,8 @@ struct grid {
 static char *cell_text(const struct tr_cell *c)
 {
     if (c->kind == TR_CELL_REAL)
-        return c->decimals < 0 ? tr_format("%.*E", -c->decimals, c->real)
-                               : tr_format("%.*f", c->decimals, c->real);
+        return tr_format(c->decimals < 0 ? "%.*E%s" : "%.*f%s", abs(c->decimals), c->real,
+                         c->unit ? c->unit : "");
     return tr_format("%s", c->kind == TR_CELL_TEXT ? c->text : "-");
 }
 
@@ -344,6 +350,8 @@ static void write_csv(const struct tr_table *t, FILE *f)
             fputc(',', f);
         if (c->kind == TR_CELL_TEXT)
             put_csv(c->text, f);
+        else if (c->kind == TR_CELL_REAL && c->unit)
+            fprintf(f, "%.*f%s", c->decimals, c->real, c->unit);
         else if (c->kind == TR_CELL_REAL)
             fprintf(f, "%.10g", c->real);
         if (i % t->columns == t->columns - 1)
@@ -353,9 +361,11 @@ static void write_csv(const struct tr_table *t, FILE *f)
 
 static json_t *json_cell(const struct tr_cell *c)
 {
-    if (c->kind == TR_CELL_TEXT) {
-        json_t *text = json_string(c->text);
+    if (c->kind == TR_CELL_TEXT || c->unit) {
+        char *shown = cell_text(c);
+        json_t *text = json_string(shown);
 
+        free(shown);
         /* NULL for bytes that are no UTF-8. */
         return text ? text : json_string("?");
     }
