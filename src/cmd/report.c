@@ -110,6 +110,7 @@ static const struct tr_spelling spellings[] = {
     {"format", "csv", TR_TABLE_CSV, TR_SPELLING_MAIN, NULL},
     {"format", "json", TR_TABLE_JSON, TR_SPELLING_MAIN, NULL},
     {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
+    {"format", "latex", TR_TABLE_LATEX, TR_SPELLING_MAIN, NULL},
     {"plot", "none", TR_PLOT_NONE, TR_SPELLING_MAIN, NULL},
     {"plot", "loss", TR_PLOT_LOSS, TR_SPELLING_MAIN, NULL},
     {"plot", "throughput", TR_PLOT_THROUGHPUT, TR_SPELLING_MAIN, NULL},

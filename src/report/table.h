@@ -19,7 +19,8 @@ enum tr_table_format {
     TR_TABLE_CSV,  /* RFC 4180, one table after the other, an empty line between; no notes */
     TR_TABLE_JSON, /* {"schema": 1, "NAME": {"rows": [{...}], "notes": [...]}, ...}; nothing is null
                     */
-    TR_TABLE_HTML  /* a page that needs no other file */
+    TR_TABLE_HTML, /* a page that needs no other file */
+    TR_TABLE_LATEX /* floats with the package booktabs, numbers aligned at their points; notes are comments */
 };
 
 struct tr_column {

@@ -52,7 +52,7 @@ static void make_tables(const struct tr_records *runs, FILE *out)
     tr_present_groups(&p, &t[9]);
     for (int i = 0; i < 3; i++)
         MUST(s[i] == TR_OK || s[i] == TR_EDATA || s[i] == TR_ECONFIG);
-    for (int f = TR_TABLE_TEXT; f <= TR_TABLE_HTML; f++)
+    for (int f = TR_TABLE_TEXT; f <= TR_TABLE_LATEX; f++)
         tr_tables_write(t, 10, (enum tr_table_format)f, out);
     for (int i = 0; i < 10; i++)
         tr_table_release(&t[i]);

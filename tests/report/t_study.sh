@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck disable=SC2154,SC1091,SC2016
+# shellcheck disable=SC2154,SC1091,SC2016,SC1003
 # `trireme report` of a study: folders of logs, runs in groups.
 . "$srcdir/tests/tap.sh"
-plan 22
+plan 29
 
 # csv COLUMN [LINE]: of the table in csv that is read, the first row unless said otherwise.
 csv() {
@@ -89,3 +89,35 @@ fails "a group for each run" 64 "--group-by ms: it is measured" groups --group-b
 fails "no such column" 64 "--group-by: there is no column 'speed'" groups --group-by speed
 fails "groups of another table" 64 "--group-by is of the table of runs" groups --show summary
 fails "and no plot" 64 "--group-by is of the table of runs" groups --plot loss
+
+# ---- LaTeX ----
+
+mkdir "$work/names"
+odd='a_b%c&d#e$f{g}h~i^j\k|l<m>n"o--p.log'
+run 4 100 > "$work/names/$odd"
+run 4 7.25 > "$work/names/[0].log"
+latex() { "$trireme" report "$work/names" --format latex "$@"; }
+latex --columns log,ms,loss_last > "$work/table.tex"
+check "what LaTeX obeys is text" grep -qF \
+    'a\_b\%c\&d\#e\$f\{g\}h\textasciitilde{}i\textasciicircum{}j\textbackslash{}k\textbar{}l\textless{}m\textgreater{}n{'"''"'}o-{}-p.log' \
+    "$work/table.tex"
+check "a bracket is no argument of the row before" grep -q '^{\[}0{\]}.log & 7 & .25 & 5 & .000000E+00 \\\\$' "$work/table.tex"
+check "numbers meet at their points" grep -qF '\begin{tabular}{lr@{}lr@{}l}' "$work/table.tex"
+check "a header stands over both halves" grep -qF 'Log & \multicolumn{2}{r}{ms/it} & \multicolumn{2}{r}{Loss} \\' "$work/table.tex"
+# columns_agree FILE: each row has as many columns as its table was declared with.
+columns_agree() {
+    awk '/^\\begin\{tabular\}/ { spec = $0; sub(/.*\{tabular\}\{/, "", spec); sub(/\}$/, "", spec); gsub(/@\{\}/, "", spec); n = length(spec); tables++ }
+        / \\\\$/ { row = $0; gsub(/\\&/, "", row); two = gsub(/\\multicolumn\{2\}/, "", row); found = gsub(/&/, "", row) + 1 + two
+            if (found != n) { print found " columns of " n ": " $0; bad = 1 } rows++ }
+        END { exit bad || tables < '"$2"' || rows < 2 * tables }' "$1"
+}
+latex > "$work/all.tex"
+check "all tables have the columns that they say" columns_agree "$work/all.tex" 2
+check "notes are comments" sh -c "grep -q '^% ms/it: median.' '$work/table.tex' && ! grep -v '^%' '$work/table.tex' | grep -q median"
+if command -v pdflatex > /dev/null; then
+    { printf '%s\n' '\documentclass{article}' '\usepackage{booktabs}' '\begin{document}'; cat "$work/table.tex"; echo '\end{document}'; } \
+        > "$work/paper.tex"
+    check "LaTeX takes it" pdflatex -interaction nonstopmode -halt-on-error -output-directory "$work" "$work/paper.tex"
+else
+    skip "LaTeX takes it" "there is no pdflatex"
+fi
