@@ -6,6 +6,7 @@
 
 #include "cmd/search.h"
 #include "util/file.h"
+#include "util/text.h"
 #include "util/status.h"
 
 const struct tr_doc tr_doc_help = {
@@ -287,29 +288,18 @@ static enum tr_status help_any_option(const char *option)
     return found ? TR_OK : tr_options_unknown(tr_doc_train.options(), option + 2, "");
 }
 
-/* Words with blanks between them; owned by the caller. */
-static char *join(int n, char **words)
-{
-    char *all = tr_format("%s", words[0]);
-
-    for (int i = 1; i < n; i++) {
-        char *longer = tr_format("%s %s", all, words[i]);
-        free(all);
-        all = longer;
-    }
-    return all;
-}
-
 static enum tr_status help_topic(int argc, char **argv)
 {
     const struct tr_verb *v = tr_verb_find(argv[0]);
+    char *group = NULL;
     enum tr_status s;
 
     if (!v || argc == 1)
         return v ? tr_help_verb(stdout, v, NULL) : TR_ECONFIG;
     if (argc == 2 && strncmp(argv[1], "--", 2) == 0)
         return help_option(v, argv[1]);
-    char *group = join(argc - 1, argv + 1);
+    for (int i = 1; i < argc; i++)
+        group = tr_text_join(group, " ", argv[i]);
     s = tr_help_verb(stdout, v, group);
     free(group);
     return s;

@@ -2,14 +2,13 @@
 #include "cmd/cmd.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/config.h"
 #include "report/flight.h"
-#include "report/run_log.h"
+#include "report/logs.h"
 #include "report/plot.h"
 #include "report/present.h"
 #include "report/summary.h"
@@ -19,6 +18,7 @@
 enum show {
     SHOW_AUTO,
     SHOW_RUNS,
+    SHOW_GROUPS, /* with --group-by */
     SHOW_SUMMARY,
     SHOW_STARTS,
     SHOW_GOODPUT,
@@ -34,7 +34,7 @@ struct options {
     int show, format, plot, flops_formula;
     int64_t warmup, iteration;
     double peak;
-    char *gpu, *output, *columns;
+    char *gpu, *output, *columns, *group_by;
     bool join, recompute, timeline, flight;
     int64_t fact[TR_FACTS];
 };
@@ -52,6 +52,10 @@ static const struct tr_opt rows[] = {
     ROW(TEXT, columns, "columns", NULL, ANY,
         "columns of the table of runs, NAME or NAME=HEADER with commas between them, or a list of "
         "columns by name, jean-zay or megatron; then it is the only table"),
+    ROW(TEXT, group_by, "group-by", NULL, ANY,
+        "one row for all runs that have the same in these columns, NAMEs with commas between them: "
+        "how "
+        "many runs, medians and their intervals; then it is the only table"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(
         ROWS_GROUP, plot, "plot", "plot", "none",
@@ -111,6 +115,7 @@ static const struct tr_spelling spellings[] = {
     {"format", "csv", TR_TABLE_CSV, TR_SPELLING_MAIN, NULL},
     {"format", "json", TR_TABLE_JSON, TR_SPELLING_MAIN, NULL},
     {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
+    {"format", "latex", TR_TABLE_LATEX, TR_SPELLING_MAIN, NULL},
     {"plot", "none", TR_PLOT_NONE, TR_SPELLING_MAIN, NULL},
     {"plot", "loss", TR_PLOT_LOSS, TR_SPELLING_MAIN, NULL},
     {"plot", "throughput", TR_PLOT_THROUGHPUT, TR_SPELLING_MAIN, NULL},
@@ -130,7 +135,7 @@ static const struct tr_options *options(void)
 }
 
 const struct tr_doc tr_doc_report = {
-    .synopsis = "trireme report LOG... [OPTION...]\n"
+    .synopsis = "trireme report LOG|FOLDER... [OPTION...]\n"
                 "trireme report --timeline TRACE [-o FILE]\n"
                 "trireme report --flight FOLDER [--format FORMAT] [-o FILE]",
     .about =
@@ -138,8 +143,8 @@ const struct tr_doc tr_doc_report = {
         "of Megatron-DeepSpeed: iteration times, samples and tokens per second, TFLOP/s, MFU and "
         "HFU, memory, losses, starts and why they ended; a breakdown of an iteration that sums "
         "to its time, with the pipeline bubble (fill and drain) apart from transfers; scaling "
-        "efficiency by factors; and two runs compared phase by phase.  - is the standard input.  "
-        "No job and no GPU is needed.\n"
+        "efficiency by factors; and two runs compared phase by phase.  - is the standard input, "
+        "and a folder stands for the logs in it.  No job and no GPU is needed.\n"
         "\n"
         "A log may hold several starts of one run: what a later start did again counts once.  "
         "Malformed lines are read as far as possible, and reported on the standard error with "
@@ -149,6 +154,7 @@ const struct tr_doc tr_doc_report = {
         "    trireme report slurm-*.out --join --gpu v100\n"
         "    trireme report 16.log 64.log --show scaling --format markdown\n"
         "    trireme report 16.log 64.log --columns jean-zay --format markdown\n"
+        "    trireme report sweep --group-by gpus,tp,pp --columns seconds_per_it,tflops\n"
         "    trireme report before.log after.log --show comparison\n"
         "    trireme report run.log --plot loss -o loss.svg\n"
         "    trireme report --timeline trace.json -o iteration.svg\n"
@@ -164,47 +170,7 @@ const struct tr_doc tr_doc_report = {
     .options = options,
 };
 
-/* ---- reading ---- */
-
-/* What a log has that is not as it should be, once it has been read. */
-static void tell_odd(struct tr_records *runs, const char *log)
-{
-    for (int o = 0; o < TR_ODDITIES; o++) {
-        if (runs->odd[o].count > 0)
-            tr_log(TR_LOG_WARNING, "%s, line %" PRId64 "%s: %" PRId64 " %s", log, runs->odd[o].line,
-                   runs->odd[o].count > 1 ? " and later" : "", runs->odd[o].count,
-                   tr_oddity_text((enum tr_oddity)o));
-        runs->odd[o].count = 0;
-    }
-}
-
-static enum tr_status read_logs(const struct options *o, const struct tr_words *logs,
-                                struct tr_records *runs)
-{
-    for (int i = 0; i < logs->count; i++) {
-        TR_TRY(tr_log_read(logs->word[i], o->join && i > 0 ? TR_LOG_GOES_ON : TR_LOG_APART, runs));
-        tell_odd(runs, logs->word[i]);
-    }
-    return TR_OK;
-}
-
-/* The folders that all logs share say nothing in a table. */
-static void shorten_names(struct tr_records *runs)
-{
-    const char *first = runs->count > 0 ? runs->list[0].name : "";
-    size_t same = strlen(first);
-
-    for (int i = 1; i < runs->count; i++)
-        while (same > 0 && strncmp(first, runs->list[i].name, same) != 0)
-            same--;
-    while (same > 0 && first[same - 1] != '/')
-        same--;
-    for (int i = 0; i < runs->count; i++) {
-        char *name = runs->list[i].name;
-
-        memmove(name, name + same, strlen(name + same) + 1);
-    }
-}
+/* ---- what the logs do not say ---- */
 
 /* What was typed counts more than what a log says. */
 static void override(const struct options *o, struct tr_records *runs)
@@ -285,6 +251,9 @@ static enum tr_status make(const struct tr_present *p, enum show which, struct t
     case SHOW_RUNS:
         tr_present_runs(p, t);
         break;
+    case SHOW_GROUPS:
+        tr_present_groups(p, t);
+        break;
     case SHOW_SUMMARY:
         tr_present_summary(p, t);
         break;
@@ -355,7 +324,9 @@ static enum tr_status write_tables(const struct options *o, const struct tr_pres
     int count = 0;
 
     memset(t, 0, sizeof t);
-    if (o->columns)
+    if (o->group_by)
+        s = make(p, SHOW_GROUPS, &t[count++]);
+    else if (o->columns)
         s = make(p, SHOW_RUNS, &t[count++]);
     else if (o->show == SHOW_AUTO)
         s = make_auto(p, t, &count);
@@ -450,11 +421,12 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
             TR_ECONFIG,
             "--flight compares the flight records in one folder and reads no log: give the "
             "folder of --save alone, and only --format and -o besides");
-    if (o->columns &&
+    if ((o->columns || o->group_by) &&
         (o->timeline || o->plot != TR_PLOT_NONE || (o->show != SHOW_AUTO && o->show != SHOW_RUNS)))
         return TR_FAIL(TR_ECONFIG,
-                       "--columns is of the table of runs, and another output was asked for: leave "
-                       "it out, or leave out --show, --plot and --timeline");
+                       "%s is of the table of runs, and another output was asked for: leave "
+                       "it out, or leave out --show, --plot and --timeline",
+                       o->columns ? "--columns" : "--group-by");
     if (o->gpu && o->peak > 0.0)
         return TR_FAIL(TR_ECONFIG, "--gpu and --peak-tflops both say the peak: give one of them");
     return TR_OK;
@@ -464,12 +436,15 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
 {
     struct tr_records runs = {0};
     struct tr_columns columns = {0};
+    struct tr_groups groups = {0};
     struct tr_present p = {
         .runs = &runs,
         .columns = &columns,
+        .groups = o->group_by ? &groups : NULL,
         .warmup = o->warmup == TR_UNSET_INT ? TR_WARMUP_AUTO : o->warmup,
         .formula = o->flops_formula == TR_FLOPS_AUTO ? TR_FLOPS_2024 : o->flops_formula,
     };
+    const char *shown = o->columns ? o->columns : "default";
     enum tr_status s;
 
     TR_TRY(check(o, logs));
@@ -478,15 +453,17 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
     if (o->timeline)
         return write_timeline(o, logs->word[0]);
     TR_TRY(find_peak(o, &p.peak));
-    s = tr_columns_parse(o->columns ? o->columns : "default", &columns);
+    s = tr_columns_parse("--columns", shown, &columns);
+    if (s == TR_OK && o->group_by)
+        s = tr_groups_parse(o->group_by, shown, &groups);
     if (s == TR_OK)
-        s = read_logs(o, logs, &runs);
+        s = tr_logs_read(logs, o->join, &runs);
     override(o, &runs);
-    shorten_names(&runs);
     if (s == TR_OK)
         s = o->plot == TR_PLOT_NONE ? write_tables(o, &p) : write_plot(o, &p);
     tr_records_release(&runs);
     tr_columns_release(&columns);
+    tr_groups_release(&groups);
     return s;
 }
 

@@ -9,6 +9,7 @@
 
 #include "config/config.h"
 #include "util/file.h"
+#include "util/text.h"
 
 static const struct tr_port_row rows[] = {
 #define ROW(dialect, name, how, ours, why) {TR_PORT_##dialect, name, how, ours, why},
@@ -37,11 +38,10 @@ void tr_port_add_item(struct tr_port *p, enum tr_port_kind kind, const struct tr
     char *theirs = tr_format("--%s", o->name ? o->name : "");
 
     for (int i = 0; i < o->n; i++) {
-        char *value = tr_unmarked(o->value[i]), *longer = tr_format("%s %s", theirs, value);
+        char *value = tr_unmarked(o->value[i]);
 
+        theirs = tr_text_join(theirs, " ", value);
         free(value);
-        free(theirs);
-        theirs = longer;
     }
     p->item = realloc(p->item, (size_t)(p->items + 1) * sizeof *p->item);
     TR_ASSERT(p->item);
@@ -68,11 +68,10 @@ static char *line_of(const char *name, const char *const *value, int n)
     char *line = tr_format("--%s", name);
 
     for (int i = 0; i < n; i++) {
-        char *quoted = tr_quoted(value[i]), *longer = tr_format("%s %s", line, quoted);
+        char *quoted = tr_quoted(value[i]);
 
+        line = tr_text_join(line, " ", quoted);
         free(quoted);
-        free(line);
-        line = longer;
     }
     return line;
 }

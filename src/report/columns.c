@@ -7,17 +7,20 @@
 #include <string.h>
 
 #include "util/file.h"
+#include "util/text.h"
 
 enum {
-#define COLUMN(symbol, name, header, note, put) COLUMN_##symbol,
+#define COLUMN(symbol, kind, name, header, note, put) COLUMN_##symbol,
 #include "report/columns.def"
     COLUMNS
 };
 
 static const struct {
-    const char *name, *header, *note;
+    enum tr_column_kind kind;
+    const char *name, *header, *note, *low, *high;
 } known[COLUMNS] = {
-#define COLUMN(symbol, name, header, note, put) {name, header, note},
+#define COLUMN(symbol, kind, name, header, note, put) \
+    {TR_COLUMN_##kind, name, header, note, name "_low", name "_high"},
 #include "report/columns.def"
 };
 
@@ -32,25 +35,20 @@ static const struct {
 
 static char *all_names(void)
 {
-    char *names = tr_format("%s", known[0].name);
+    char *names = NULL;
 
-    for (int i = 1; i < COLUMNS; i++) {
-        char *more = tr_format("%s, %s", names, known[i].name);
-
-        free(names);
-        names = more;
-    }
+    for (int i = 0; i < COLUMNS; i++)
+        names = tr_text_join(names, ", ", known[i].name);
     return names;
 }
 
-static enum tr_status unknown(const char *name)
+static enum tr_status unknown(const char *option, const char *name)
 {
     char *names = all_names();
-    enum tr_status s =
-        TR_FAIL(TR_ECONFIG,
-                "--columns: there is no column '%s', so the table cannot be made; give "
-                "jean-zay, megatron, or some of %s",
-                name, names);
+    enum tr_status s = TR_FAIL(TR_ECONFIG,
+                               "%s: there is no column '%s', so the table cannot be made; give "
+                               "jean-zay, megatron, or some of %s",
+                               option, name, names);
 
     free(names);
     return s;
@@ -64,7 +62,7 @@ static int find(const char *name)
     return -1;
 }
 
-static bool has(const struct tr_columns *c, int which)
+bool tr_columns_have(const struct tr_columns *c, int which)
 {
     for (int i = 0; i < c->count; i++)
         if (c->which[i] == which)
@@ -73,7 +71,7 @@ static bool has(const struct tr_columns *c, int which)
 }
 
 /* "NAME" or "NAME=HEADER", which is cut in two. */
-static enum tr_status add(struct tr_columns *c, char *word)
+static enum tr_status add(struct tr_columns *c, const char *option, char *word)
 {
     char *header = strchr(word, '=');
     int which;
@@ -82,15 +80,14 @@ static enum tr_status add(struct tr_columns *c, char *word)
         *header++ = '\0';
     which = find(word);
     if (which < 0)
-        return unknown(word);
-    if (has(c, which))
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--columns has %s twice, and programs could not tell the two apart; give it once",
-            word);
-    if (header && !*header)
+        return unknown(option, word);
+    if (tr_columns_have(c, which))
         return TR_FAIL(TR_ECONFIG,
-                       "--columns: %s= has no header; give one, or leave out the =", word);
+                       "%s has %s twice, and programs could not tell the two apart; give it once",
+                       option, word);
+    if (header && !*header)
+        return TR_FAIL(TR_ECONFIG, "%s: %s= has no header; give one, or leave out the =", option,
+                       word);
     c->head = tr_grow(c->head, c->count, sizeof *c->head);
     c->which = tr_grow(c->which, c->count, sizeof *c->which);
     c->head[c->count] =
@@ -99,7 +96,7 @@ static enum tr_status add(struct tr_columns *c, char *word)
     return TR_OK;
 }
 
-enum tr_status tr_columns_parse(const char *list, struct tr_columns *out)
+enum tr_status tr_columns_parse(const char *option, const char *list, struct tr_columns *out)
 {
     char *rest;
 
@@ -109,8 +106,19 @@ enum tr_status tr_columns_parse(const char *list, struct tr_columns *out)
     *out = (struct tr_columns){.list = tr_format("%s", list)};
     rest = out->list;
     while (rest)
-        TR_TRY(add(out, strsep(&rest, ",")));
+        TR_TRY(add(out, option, strsep(&rest, ",")));
     return TR_OK;
+}
+
+enum tr_column_kind tr_column_kind_of(int which)
+{
+    return known[which].kind;
+}
+
+struct tr_column tr_column_bound(int which, bool high)
+{
+    return high ? (struct tr_column){known[which].high, "to"}
+                : (struct tr_column){known[which].low, "from"};
 }
 
 void tr_columns_release(struct tr_columns *c)
@@ -136,14 +144,6 @@ static void put_size(struct tr_table *t, const struct tr_summary *s)
     tr_table_text(t, "%s", size);
 }
 
-static void put_time(struct tr_table *t, const struct tr_summary *s)
-{
-    if (isnan(s->ms.median))
-        tr_table_none(t);
-    else
-        tr_table_text(t, "%.0fms", s->ms.median);
-}
-
 static void put_notes(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
 {
     int end = tr_record_end(r);
@@ -160,9 +160,9 @@ static void put_cell(int which, const struct tr_record *r, const struct tr_summa
                      struct tr_table *t)
 {
     switch (which) {
-#define COLUMN(symbol, name, header, note, put) \
-    case COLUMN_##symbol:                       \
-        put;                                    \
+#define COLUMN(symbol, kind, name, header, note, put) \
+    case COLUMN_##symbol:                             \
+        put;                                          \
         break;
 #include "report/columns.def"
     default:
@@ -179,19 +179,16 @@ void tr_columns_row(const struct tr_columns *c, const struct tr_record *r,
 
 void tr_columns_note(const struct tr_columns *c, struct tr_table *t)
 {
-    char *all = tr_format("%s", "");
+    char *all = NULL;
 
     for (int i = 0; i < c->count; i++) {
         const char *note = known[c->which[i]].note;
-        char *more =
-            *note ? tr_format("%s%s%s: %s.", all, *all ? "  " : "", c->head[i].name, note) : NULL;
+        char *one = *note ? tr_format("%s: %s.", c->head[i].name, note) : NULL;
 
-        if (!more)
-            continue;
-        free(all);
-        all = more;
+        all = one ? tr_text_join(all, "  ", one) : all;
+        free(one);
     }
-    if (*all)
+    if (all)
         tr_table_note(t, "%s", all);
     free(all);
 }

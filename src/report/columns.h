@@ -14,9 +14,19 @@ struct tr_columns {
 };
 
 /* `list` is the name of a preset, or "NAME[=HEADER],...".  TR_ECONFIG for a name that columns.def lacks, an
-   empty header and a column that is there twice.  *out is released by the caller in any case. */
-enum tr_status tr_columns_parse(const char *list, struct tr_columns *out) TR_MUST_CHECK;
+   empty header and a column that is there twice; the sentence names the option.  *out is released by
+   the caller in any case. */
+enum tr_status tr_columns_parse(const char *option, const char *list,
+                                struct tr_columns *out) TR_MUST_CHECK;
 void tr_columns_release(struct tr_columns *c);
+
+/* Is that row of columns.def one of them? */
+bool tr_columns_have(const struct tr_columns *c, int which);
+
+/* Of a row of columns.def: its kind, and the column of the lower or upper end of its interval. */
+enum tr_column_kind { TR_COLUMN_LABEL, TR_COLUMN_GIVEN, TR_COLUMN_MEASURED };
+enum tr_column_kind tr_column_kind_of(int which);
+struct tr_column tr_column_bound(int which, bool high);
 
 /* The cells of a run, and the sentence on units and formulas, if there is one. */
 void tr_columns_row(const struct tr_columns *c, const struct tr_record *r,

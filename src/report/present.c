@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "report/present.h"
+#include "report/present_parts.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -21,13 +21,13 @@ static double peak_of(const struct tr_present *p, const struct tr_record *r)
     return r->gpu ? tr_gpu_peak(r->gpu) : NAN;
 }
 
-static void summarize(const struct tr_present *p, const struct tr_record *r, struct tr_summary *s)
+void tr_present_summarize(const struct tr_present *p, const struct tr_record *r,
+                          struct tr_summary *s)
 {
     tr_summarize(r, p->warmup, p->formula, peak_of(p, r), s);
 }
 
-/* Lines that were left out, for the notes of all tables of times. */
-static void note_warmup(const struct tr_present *p, struct tr_table *t)
+void tr_present_note_warmup(const struct tr_present *p, struct tr_table *t)
 {
     int64_t warm = 0, interrupted = 0, lines = 0;
 
@@ -54,11 +54,11 @@ void tr_present_runs(const struct tr_present *p, struct tr_table *t)
     for (int i = 0; i < p->runs->count; i++) {
         struct tr_summary s;
 
-        summarize(p, &p->runs->list[i], &s);
+        tr_present_summarize(p, &p->runs->list[i], &s);
         tr_columns_row(p->columns, &p->runs->list[i], &s, t);
     }
     tr_columns_note(p->columns, t);
-    note_warmup(p, t);
+    tr_present_note_warmup(p, t);
 }
 
 static void add_times(struct tr_table *t, const struct tr_summary *s)
@@ -191,7 +191,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
         const struct tr_record *r = &p->runs->list[i];
         struct tr_summary s;
 
-        summarize(p, r, &s);
+        tr_present_summarize(p, r, &s);
         tr_table_text(t, "%s", r->name);
         tr_table_text(t, "%s", r->ours ? "trireme" : tr_layout_text(r->layout));
         tr_table_real(t, (double)s.first, 0);
@@ -208,7 +208,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
     tr_table_note(t,
                   "HFU and MFU are these over the peak of the card (--gpu, --peak-tflops).  Ideal "
                   "bubble: (p-1) / (k m + p-1), p stages of k chunks, m micro-batches.");
-    note_warmup(p, t);
+    tr_present_note_warmup(p, t);
 }
 
 /* Hours, or nothing where dates are missing. */
@@ -394,7 +394,7 @@ enum tr_status tr_present_breakdown(const struct tr_present *p, struct tr_table 
         return worst;
     tr_table_note(t, "Milliseconds, medians.  Fill and drain are the pipeline's bubble: waiting, "
                      "not moving bytes.");
-    note_warmup(p, t);
+    tr_present_note_warmup(p, t);
     return TR_OK;
 }
 
@@ -456,7 +456,7 @@ enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t
         t, "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s of a GPU by "
            "formula sc21; over the peak it is HFU.  Exposed: transfers and gradient reductions; "
            "step: optimizer, data and other.");
-    note_warmup(p, t);
+    tr_present_note_warmup(p, t);
     return TR_OK;
 }
 
@@ -504,7 +504,7 @@ enum tr_status tr_present_comparison(const struct tr_present *p, struct tr_table
                   "Medians, and intervals that hold the true median with %.1f %% or more, by order "
                   "statistics.  Within noise: the intervals overlap.",
                   100.0 * c.sure);
-    note_warmup(p, t);
+    tr_present_note_warmup(p, t);
     tr_comparison_release(&c);
     return s;
 }

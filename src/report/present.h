@@ -3,6 +3,7 @@
 #define TR_REPORT_PRESENT_H
 
 #include "report/columns.h"
+#include "report/groups.h"
 #include "report/record.h"
 #include "report/table.h"
 
@@ -13,10 +14,16 @@ struct tr_present {
     int formula;    /* TR_FLOPS_ of config/enums.def, of the model's operations; not AUTO */
     double peak;    /* TFLOP/s of a GPU; NAN: that of the card that the log names, if it does */
     const struct tr_columns *columns; /* of the table of runs */
+    const struct tr_groups *groups;   /* of the table of groups; NULL: there is none */
 };
 
 /* A row for each run, in the columns that were chosen; runs that failed stay. */
 void tr_present_runs(const struct tr_present *p, struct tr_table *t);
+
+/* A row for each group of runs that have the same in the columns of --group-by: how many count, how many
+   do not, medians over the runs with intervals from order statistics, and of the other columns
+   what all of them have.  p->groups is not NULL. */
+void tr_present_groups(const struct tr_present *p, struct tr_table *t);
 
 /* All numbers of tr_summarize(), a row for each run. */
 void tr_present_summary(const struct tr_present *p, struct tr_table *t);

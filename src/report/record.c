@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "util/file.h"
+#include "util/text.h"
 
 static const char *const field_keys[] = {
 #define FIELD(symbol, key) key,
@@ -206,13 +206,9 @@ const char *tr_gpu_in(const char *text)
 
 char *tr_gpu_names(void)
 {
-    char *names = tr_format("%s", gpus[0].name);
+    char *names = NULL;
 
-    for (int i = 1; i < GPUS; i++) {
-        char *longer = tr_format("%s %s", names, gpus[i].name);
-
-        free(names);
-        names = longer;
-    }
+    for (int i = 0; i < GPUS; i++)
+        names = tr_text_join(names, " ", gpus[i].name);
     return names;
 }

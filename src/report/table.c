@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "report/table.h"
+#include "report/table_parts.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -66,6 +66,12 @@ void tr_table_real(struct tr_table *t, double x, int decimals)
         add(t, (struct tr_cell){.kind = TR_CELL_REAL, .real = x, .decimals = decimals});
 }
 
+void tr_table_unit(struct tr_table *t, double x, int decimals, const char *unit)
+{
+    tr_table_real(t, x, decimals);
+    t->cell[t->cells - 1].unit = unit;
+}
+
 void tr_table_scaled(struct tr_table *t, double x, int usual)
 {
     double size = fabs(x);
@@ -88,97 +94,7 @@ void tr_table_note(struct tr_table *t, const char *fmt, ...)
     va_end(args);
 }
 
-static int64_t rows_of(const struct tr_table *t)
-{
-    return t->cells / t->columns;
-}
-
-/* ---- for people: a grid of texts, the first row of which is the heading ---- */
-
-struct grid {
-    int64_t rows, columns;
-    char **text; /* [rows * columns], owned */
-    bool *left;  /* [columns]: it holds texts */
-};
-
-static char *cell_text(const struct tr_cell *c)
-{
-    if (c->kind == TR_CELL_REAL)
-        return c->decimals < 0 ? tr_format("%.*E", -c->decimals, c->real)
-                               : tr_format("%.*f", c->decimals, c->real);
-    return tr_format("%s", c->kind == TR_CELL_TEXT ? c->text : "-");
-}
-
-static bool is_empty(const struct tr_table *t, int column)
-{
-    for (int64_t i = 0; i < rows_of(t); i++)
-        if (t->cell[i * t->columns + column].kind != TR_CELL_NONE)
-            return false;
-    return true;
-}
-
-static bool has_text(const struct tr_table *t, int column)
-{
-    for (int64_t i = 0; i < rows_of(t); i++)
-        if (t->cell[i * t->columns + column].kind == TR_CELL_TEXT)
-            return true;
-    return false;
-}
-
-/* Columns in which there is nothing are left out. */
-static struct grid upright(const struct tr_table *t)
-{
-    int64_t rows = rows_of(t);
-    struct grid g = {.rows = rows + 1};
-    int *from = calloc((size_t)t->columns, sizeof *from);
-
-    TR_ASSERT(from);
-    for (int c = 0; c < t->columns; c++)
-        if (!is_empty(t, c))
-            from[g.columns++] = c;
-    g.text = calloc((size_t)(g.rows * g.columns) + 1, sizeof *g.text);
-    g.left = calloc((size_t)g.columns + 1, sizeof *g.left);
-    TR_ASSERT(g.text && g.left);
-    for (int64_t c = 0; c < g.columns; c++) {
-        g.left[c] = has_text(t, from[c]);
-        g.text[c] = tr_format("%s", t->column[from[c]].name);
-        for (int64_t i = 0; i < rows; i++)
-            g.text[(i + 1) * g.columns + c] = cell_text(&t->cell[i * t->columns + from[c]]);
-    }
-    free(from);
-    return g;
-}
-
-static struct grid turn(struct grid g)
-{
-    struct grid h = {.rows = g.columns, .columns = g.rows};
-
-    h.text = calloc((size_t)(h.rows * h.columns) + 1, sizeof *h.text);
-    h.left = calloc((size_t)h.columns + 1, sizeof *h.left);
-    TR_ASSERT(h.text && h.left);
-    for (int64_t r = 0; r < h.rows; r++)
-        for (int64_t c = 0; c < h.columns; c++)
-            h.text[r * h.columns + c] = g.text[c * g.columns + r];
-    h.left[0] = true;
-    free(g.text);
-    free(g.left);
-    return h;
-}
-
-static struct grid grid_of(const struct tr_table *t)
-{
-    struct grid g = upright(t);
-
-    return t->across ? turn(g) : g;
-}
-
-static void grid_release(struct grid *g)
-{
-    for (int64_t i = 0; i < g->rows * g->columns; i++)
-        free(g->text[i]);
-    free(g->text);
-    free(g->left);
-}
+/* ---- for people ---- */
 
 /* Characters of UTF-8, not bytes. */
 static int width_of(const char *s)
@@ -190,7 +106,7 @@ static int width_of(const char *s)
     return n;
 }
 
-static int column_width(const struct grid *g, int64_t column)
+static int column_width(const struct tr_grid *g, int64_t column)
 {
     int widest = 0;
 
@@ -208,8 +124,8 @@ static void pad(FILE *f, int n)
         fputc(' ', f);
 }
 
-static void write_aligned(const struct grid *g, int64_t row, const int *width, const char *before,
-                          const char *between, const char *after, FILE *f)
+static void write_aligned(const struct tr_grid *g, int64_t row, const int *width,
+                          const char *before, const char *between, const char *after, FILE *f)
 {
     fputs(before, f);
     for (int64_t c = 0; c < g->columns; c++) {
@@ -224,7 +140,7 @@ static void write_aligned(const struct grid *g, int64_t row, const int *width, c
     fprintf(f, "%s\n", after);
 }
 
-static int *widths(const struct grid *g, int least)
+static int *widths(const struct tr_grid *g, int least)
 {
     int *width = calloc((size_t)g->columns + 1, sizeof *width);
 
@@ -238,7 +154,7 @@ static int *widths(const struct grid *g, int least)
 
 static void write_text(const struct tr_table *t, FILE *f)
 {
-    struct grid g = grid_of(t);
+    struct tr_grid g = tr_grid_of(t);
     int *width = widths(&g, 0);
 
     fprintf(f, "%s\n\n", t->title);
@@ -249,12 +165,12 @@ static void write_text(const struct tr_table *t, FILE *f)
     for (int i = 0; i < t->notes; i++)
         fprintf(f, "  %s\n", t->note[i]);
     free(width);
-    grid_release(&g);
+    tr_grid_release(&g);
 }
 
 static void write_markdown(const struct tr_table *t, FILE *f)
 {
-    struct grid g = grid_of(t);
+    struct tr_grid g = tr_grid_of(t);
     int *width = widths(&g, 3);
 
     fprintf(f, "## %s\n\n", t->title);
@@ -271,48 +187,7 @@ static void write_markdown(const struct tr_table *t, FILE *f)
     for (int i = 0; i < t->notes; i++)
         fprintf(f, "%s- %s\n", i ? "" : "\n", t->note[i]);
     free(width);
-    grid_release(&g);
-}
-
-static void put_html(const char *s, FILE *f)
-{
-    for (; *s; s++) {
-        if (*s == '<')
-            fputs("&lt;", f);
-        else if (*s == '>')
-            fputs("&gt;", f);
-        else if (*s == '&')
-            fputs("&amp;", f);
-        else if (*s == '"')
-            fputs("&quot;", f);
-        else
-            fputc(*s, f);
-    }
-}
-
-static void write_html(const struct tr_table *t, FILE *f)
-{
-    struct grid g = grid_of(t);
-
-    fprintf(f, "<h2>%s</h2>\n<table id=\"%s\">\n", t->title, t->key);
-    for (int64_t r = 0; r < g.rows; r++) {
-        fputs("<tr>", f);
-        for (int64_t c = 0; c < g.columns; c++) {
-            const char *tag = r == 0 || (t->across && c == 0) ? "th" : "td";
-
-            fprintf(f, "<%s%s>", tag, g.left[c] ? "" : " class=\"n\"");
-            put_html(g.text[r * g.columns + c], f);
-            fprintf(f, "</%s>", tag);
-        }
-        fputs("</tr>\n", f);
-    }
-    fputs("</table>\n", f);
-    for (int i = 0; i < t->notes; i++) {
-        fputs("<p>", f);
-        put_html(t->note[i], f);
-        fputs("</p>\n", f);
-    }
-    grid_release(&g);
+    tr_grid_release(&g);
 }
 
 /* ---- for programs ---- */
@@ -344,6 +219,8 @@ static void write_csv(const struct tr_table *t, FILE *f)
             fputc(',', f);
         if (c->kind == TR_CELL_TEXT)
             put_csv(c->text, f);
+        else if (c->kind == TR_CELL_REAL && c->unit)
+            fprintf(f, "%.*f%s", c->decimals, c->real, c->unit);
         else if (c->kind == TR_CELL_REAL)
             fprintf(f, "%.10g", c->real);
         if (i % t->columns == t->columns - 1)
@@ -353,9 +230,11 @@ static void write_csv(const struct tr_table *t, FILE *f)
 
 static json_t *json_cell(const struct tr_cell *c)
 {
-    if (c->kind == TR_CELL_TEXT) {
-        json_t *text = json_string(c->text);
+    if (c->kind == TR_CELL_TEXT || c->unit) {
+        char *shown = tr_cell_text(c);
+        json_t *text = json_string(shown);
 
+        free(shown);
         /* NULL for bytes that are no UTF-8. */
         return text ? text : json_string("?");
     }
@@ -368,7 +247,7 @@ static json_t *json_of(const struct tr_table *t)
 {
     json_t *rows = json_array(), *notes = json_array(), *all = json_object();
 
-    for (int64_t r = 0; r < rows_of(t); r++) {
+    for (int64_t r = 0; r < tr_table_rows(t); r++) {
         json_t *row = json_object();
 
         for (int c = 0; c < t->columns; c++)
@@ -399,10 +278,9 @@ static void write_json(const struct tr_table *t, int count, FILE *f)
 void tr_tables_write(const struct tr_table *t, int count, enum tr_table_format format, FILE *f)
 {
     static void (*const write[])(const struct tr_table *table, FILE *to) = {
-        [TR_TABLE_TEXT] = write_text,
-        [TR_TABLE_MARKDOWN] = write_markdown,
-        [TR_TABLE_CSV] = write_csv,
-        [TR_TABLE_HTML] = write_html,
+        [TR_TABLE_TEXT] = write_text,      [TR_TABLE_MARKDOWN] = write_markdown,
+        [TR_TABLE_CSV] = write_csv,        [TR_TABLE_HTML] = tr_table_html,
+        [TR_TABLE_LATEX] = tr_table_latex,
     };
     int written = 0;
 
@@ -411,13 +289,9 @@ void tr_tables_write(const struct tr_table *t, int count, enum tr_table_format f
         return;
     }
     if (format == TR_TABLE_HTML)
-        fputs(
-            "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>trireme report"
-            "</title>\n<style>body { font-family: sans-serif } table { border-collapse: collapse "
-            "}\n"
-            "th, td { border: 1px solid #999; padding: 2px 8px; text-align: left }\n"
-            ".n { text-align: right }</style></head><body>\n",
-            f);
+        tr_html_begin("trireme report", f);
+    if (format == TR_TABLE_LATEX)
+        fputs("% \\usepackage{booktabs}\n", f);
     for (int i = 0; i < count; i++) {
         if (t[i].cells == 0)
             continue;
@@ -426,5 +300,5 @@ void tr_tables_write(const struct tr_table *t, int count, enum tr_table_format f
         write[format](&t[i], f);
     }
     if (format == TR_TABLE_HTML)
-        fputs("</body></html>\n", f);
+        tr_html_end(f);
 }

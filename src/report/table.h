@@ -19,7 +19,8 @@ enum tr_table_format {
     TR_TABLE_CSV,  /* RFC 4180, one table after the other, an empty line between; no notes */
     TR_TABLE_JSON, /* {"schema": 1, "NAME": {"rows": [{...}], "notes": [...]}, ...}; nothing is null
                     */
-    TR_TABLE_HTML  /* a page that needs no other file */
+    TR_TABLE_HTML, /* a page that needs no other file */
+    TR_TABLE_LATEX /* floats with the package booktabs, numbers aligned at their points; notes are comments */
 };
 
 struct tr_column {
@@ -30,7 +31,8 @@ struct tr_cell {
     enum { TR_CELL_NONE, TR_CELL_TEXT, TR_CELL_REAL } kind;
     char *text; /* owned */
     double real;
-    int decimals; /* that people see; negative: so many in scientific notation */
+    int decimals;     /* that people see; negative: so many in scientific notation */
+    const char *unit; /* behind the number, for programs too; NULL: none.  Borrowed */
 };
 
 struct tr_table {
@@ -54,6 +56,8 @@ void tr_table_text(struct tr_table *t, const char *fmt, ...) TR_PRINTF(2, 3);
 void tr_table_real(struct tr_table *t, double x, int decimals);
 /* With more digits the smaller it is, `usual` from 10 on, so that a small number has some that count. */
 void tr_table_scaled(struct tr_table *t, double x, int usual);
+/* With its unit, as in "430ms". */
+void tr_table_unit(struct tr_table *t, double x, int decimals, const char *unit);
 void tr_table_none(struct tr_table *t);
 
 void tr_table_note(struct tr_table *t, const char *fmt, ...) TR_PRINTF(2, 3);

@@ -5,11 +5,22 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "util/file.h"
 
 const char *tr_plural(int64_t n)
 {
     return n == 1 ? "" : "s";
+}
+
+char *tr_text_join(char *list, const char *between, const char *word)
+{
+    char *longer = list ? tr_format("%s%s%s", list, between, word) : tr_format("%s", word);
+
+    free(list);
+    return longer;
 }
 
 const char *tr_text_bytes(double bytes, char text[TR_TEXT_BYTES])

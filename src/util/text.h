@@ -8,6 +8,10 @@
 /* What stands behind the name of n things: "" for 1, else "s". */
 const char *tr_plural(int64_t n);
 
+/* `list` with `word` behind it, and `between` before that unless it is the first one: a list that grows
+   from NULL.  Takes the list over; what it returns is owned by the caller. */
+char *tr_text_join(char *list, const char *between, const char *word);
+
 /* Bytes in the unit that fits, with a decimal above bytes: 0 B, 1023 B, 1.0 KiB, 23.4 GiB.  Returns
    `text`. */
 enum { TR_TEXT_BYTES = 32 };

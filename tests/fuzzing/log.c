@@ -32,11 +32,13 @@ static void check_run(const struct tr_record *r)
 static void make_tables(const struct tr_records *runs, FILE *out)
 {
     struct tr_columns columns;
-    const struct tr_present p = {runs, TR_WARMUP_AUTO, TR_FLOPS_CORE, 125.0, &columns};
-    struct tr_table t[9];
+    struct tr_groups groups;
+    const struct tr_present p = {runs, TR_WARMUP_AUTO, TR_FLOPS_CORE, 125.0, &columns, &groups};
+    struct tr_table t[10];
     enum tr_status s[3];
 
-    MUST(tr_columns_parse("default", &columns) == TR_OK);
+    MUST(tr_columns_parse("--columns", "default", &columns) == TR_OK);
+    MUST(tr_groups_parse("size,gpus", "default", &groups) == TR_OK);
     memset(t, 0, sizeof t);
     tr_present_runs(&p, &t[0]);
     tr_present_summary(&p, &t[1]);
@@ -47,13 +49,15 @@ static void make_tables(const struct tr_records *runs, FILE *out)
     s[2] = tr_present_comparison(&p, &t[6]);
     tr_present_goodput(&p, &t[7]);
     tr_present_slow(&p, &t[8]);
+    tr_present_groups(&p, &t[9]);
     for (int i = 0; i < 3; i++)
         MUST(s[i] == TR_OK || s[i] == TR_EDATA || s[i] == TR_ECONFIG);
-    for (int f = TR_TABLE_TEXT; f <= TR_TABLE_HTML; f++)
-        tr_tables_write(t, 9, (enum tr_table_format)f, out);
-    for (int i = 0; i < 9; i++)
+    for (int f = TR_TABLE_TEXT; f <= TR_TABLE_LATEX; f++)
+        tr_tables_write(t, 10, (enum tr_table_format)f, out);
+    for (int i = 0; i < 10; i++)
         tr_table_release(&t[i]);
     tr_columns_release(&columns);
+    tr_groups_release(&groups);
 }
 
 static void run(const uint8_t *data, size_t size)
