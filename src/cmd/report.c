@@ -34,6 +34,10 @@ struct options {
     int64_t warmup, iteration;
     double peak;
     char *gpu, *output, *columns;
+    struct {
+        char *font;
+        double points, width, height;
+    } style; /* of a picture */
     bool join, recompute, timeline;
     int64_t fact[TR_FACTS];
 };
@@ -52,9 +56,17 @@ static const struct tr_opt rows[] = {
         "columns of the table of runs, NAME or NAME=HEADER with commas between them, or a list of "
         "columns by name, jean-zay or megatron; then it is the only table"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
-    CHOICE(
-        ROWS_GROUP, plot, "plot", "plot", "none",
-        "a plot in place of tables, as text or, with --output, as PNG, SVG or script of gnuplot"),
+    CHOICE(ROWS_GROUP, plot, "plot", "plot", "none",
+           "a plot in place of tables, as text or, with --output, as SVG, PDF, PNG or script of "
+           "gnuplot"),
+    ROW(TEXT, style.font, "plot-font", NULL, ANY,
+        "font family of the picture, as fontconfig knows it; sans-serif unless given"),
+    ROW(REAL, style.points, "plot-font-size", NULL, ABOVE_ZERO,
+        "size of its letters in points; 9 unless given"),
+    ROW(REAL, style.width, "plot-width", NULL, ABOVE_ZERO,
+        "width of the picture in mm; 160 unless given; a column of a paper has 80 to 90"),
+    ROW(REAL, style.height, "plot-height", NULL, ABOVE_ZERO,
+        "height of the picture in mm; as much as the plot needs unless given"),
     ROW(FLAG, timeline, "timeline", "off", ANY,
         "draw a trace of `trireme train --trace` instead of reading a log: one iteration of all "
         "ranks, as SVG"),
@@ -107,10 +119,8 @@ static const struct tr_spelling spellings[] = {
     {"format", "json", TR_TABLE_JSON, TR_SPELLING_MAIN, NULL},
     {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
     {"plot", "none", TR_PLOT_NONE, TR_SPELLING_MAIN, NULL},
-    {"plot", "loss", TR_PLOT_LOSS, TR_SPELLING_MAIN, NULL},
-    {"plot", "throughput", TR_PLOT_THROUGHPUT, TR_SPELLING_MAIN, NULL},
-    {"plot", "breakdown", TR_PLOT_BREAKDOWN, TR_SPELLING_MAIN, NULL},
-    {"plot", "scaling", TR_PLOT_SCALING, TR_SPELLING_MAIN, NULL},
+#define PLOT(symbol, name, function, axis) {"plot", name, TR_PLOT_##symbol, TR_SPELLING_MAIN, NULL},
+#include "report/plots.def"
 #define VALUE(set, symbol, value, spelling) {#set, spelling, symbol, TR_SPELLING_MAIN, NULL},
 #include "config/enums.def"
 };
@@ -365,6 +375,10 @@ static enum tr_status write_plot(const struct options *o, const struct tr_presen
     struct tr_plot plot;
     enum tr_status s = tr_plot_of((enum tr_plot_kind)o->plot, p, &plot);
 
+    plot.style = (struct tr_plot_style){.font = o->style.font,
+                                        .points = o->style.points,
+                                        .width = o->style.width,
+                                        .height = o->style.height};
     if (s == TR_OK && o->output)
         s = tr_draw_file(&plot, o->output);
     if ((s == TR_OK && !o->output) || s == TR_ERESOURCE)
@@ -397,6 +411,41 @@ static enum tr_status write_timeline(const struct options *o, const char *path)
     return s;
 }
 
+/* The letters that names of fonts have; gnuplot and fontconfig give others a meaning. */
+static bool is_font(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.";
+
+    return *name && name[strspn(name, letters)] == '\0';
+}
+
+static enum tr_status check_picture(const struct options *o)
+{
+    const double most_mm = 2000.0, most_points = 72.0;
+    const bool picture = o->plot != TR_PLOT_NONE && o->output;
+
+    if (!picture &&
+        (o->style.font || o->style.points > 0.0 || o->style.width > 0.0 || o->style.height > 0.0))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--plot-font, --plot-font-size, --plot-width and --plot-height are of a picture, and "
+            "none was asked for: add --plot and -o with a name that ends in .svg, .pdf or .png");
+    if (o->style.font && !is_font(o->style.font))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--plot-font %s: names of fonts have letters, digits, blanks, '-', '_' and '.'; give a "
+            "family as `fc-list : family` prints it",
+            o->style.font);
+    if (o->style.width > most_mm || o->style.height > most_mm || o->style.points > most_points)
+        return TR_FAIL(TR_ECONFIG,
+                       "a picture has at most %.0f mm a side and letters of at most %.0f points: "
+                       "give less for "
+                       "--plot-width, --plot-height or --plot-font-size",
+                       most_mm, most_points);
+    return TR_OK;
+}
+
 /* Options that contradict each other. */
 static enum tr_status check(const struct options *o, const struct tr_words *logs)
 {
@@ -420,6 +469,7 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
         return TR_FAIL(TR_ECONFIG,
                        "--columns is of the table of runs, and another output was asked for: leave "
                        "it out, or leave out --show, --plot and --timeline");
+    TR_TRY(check_picture(o));
     if (o->gpu && o->peak > 0.0)
         return TR_FAIL(TR_ECONFIG, "--gpu and --peak-tflops both say the peak: give one of them");
     return TR_OK;

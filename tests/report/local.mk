@@ -1,4 +1,4 @@
-STUDY_SH = tests/report/t_goodput.sh tests/report/t_own.sh tests/report/t_timeline.sh tests/report/t_report.sh
+STUDY_SH = tests/report/t_figures.sh tests/report/t_goodput.sh tests/report/t_own.sh tests/report/t_timeline.sh tests/report/t_report.sh
 
 check_PROGRAMS += tests/report/t_log
 TESTS += tests/report/t_log $(STUDY_SH)
