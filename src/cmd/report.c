@@ -30,7 +30,7 @@ enum show {
 };
 
 struct options {
-    int show, format, plot, flops_formula;
+    int show, format, plot, plot_x, flops_formula;
     int64_t warmup, iteration;
     double peak;
     char *gpu, *output, *columns;
@@ -59,6 +59,9 @@ static const struct tr_opt rows[] = {
     CHOICE(ROWS_GROUP, plot, "plot", "plot", "none",
            "a plot in place of tables, as text or, with --output, as SVG, PDF, PNG or script of "
            "gnuplot"),
+    CHOICE(ROWS_GROUP, plot_x, "plot_x", "plot-x", "iterations",
+           "x axis of --plot loss and throughput; time is that of training, energy that of all "
+           "GPUs, in logs of --log-energy"),
     ROW(TEXT, style.font, "plot-font", NULL, ANY,
         "font family of the picture, as fontconfig knows it; sans-serif unless given"),
     ROW(REAL, style.points, "plot-font-size", NULL, ABOVE_ZERO,
@@ -120,6 +123,8 @@ static const struct tr_spelling spellings[] = {
     {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
     {"plot", "none", TR_PLOT_NONE, TR_SPELLING_MAIN, NULL},
 #define PLOT(symbol, name, function, axis) {"plot", name, TR_PLOT_##symbol, TR_SPELLING_MAIN, NULL},
+#include "report/plots.def"
+#define PLOT_X(symbol, name) {"plot_x", name, TR_PLOT_X_##symbol, TR_SPELLING_MAIN, NULL},
 #include "report/plots.def"
 #define VALUE(set, symbol, value, spelling) {#set, spelling, symbol, TR_SPELLING_MAIN, NULL},
 #include "config/enums.def"
@@ -373,7 +378,10 @@ static enum tr_status write_tables(const struct options *o, const struct tr_pres
 static enum tr_status write_plot(const struct options *o, const struct tr_present *p)
 {
     struct tr_plot plot;
-    enum tr_status s = tr_plot_of((enum tr_plot_kind)o->plot, p, &plot);
+    const enum tr_plot_kind kind = (enum tr_plot_kind)o->plot;
+    enum tr_status s = tr_plot_has_x(kind)
+                           ? tr_plot_against(kind, p, (enum tr_plot_x)o->plot_x, &plot)
+                           : tr_plot_of(kind, p, &plot);
 
     plot.style = (struct tr_plot_style){.font = o->style.font,
                                         .points = o->style.points,
@@ -431,6 +439,11 @@ static enum tr_status check_picture(const struct options *o)
             TR_ECONFIG,
             "--plot-font, --plot-font-size, --plot-width and --plot-height are of a picture, and "
             "none was asked for: add --plot and -o with a name that ends in .svg, .pdf or .png");
+    if (o->plot_x != TR_PLOT_X_ITERATIONS && !tr_plot_has_x((enum tr_plot_kind)o->plot))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--plot-x is of plots over a run, --plot loss and --plot throughput: add one of "
+            "them, or leave it out");
     if (o->style.font && !is_font(o->style.font))
         return TR_FAIL(
             TR_ECONFIG,

@@ -214,6 +214,16 @@ static void scale_y(const struct page *g, struct panel *q)
     find_marks(&q->y, (q->top - q->bottom) / (2.0 * g->em), true);
 }
 
+/* Are all x whole numbers, as iterations are? */
+static bool is_whole(const struct tr_plot *p)
+{
+    for (int i = 0; i < p->count; i++)
+        for (int64_t n = 0; n < p->series[i].count; n++)
+            if (fabs(p->series[i].x[n] - rint(p->series[i].x[n])) > 0.0)
+                return false;
+    return true;
+}
+
 static void scale_x(struct page *g)
 {
     double room = g->right - g->left, wide;
@@ -225,6 +235,8 @@ static void scale_x(struct page *g)
     }
     wide = g->x.high >= 1e5 ? 7.0 : 4.0;
     find_marks(&g->x, room / (letters(g, wide) + g->em), false);
+    if (is_whole(g->p))
+        g->x.step = fmax(g->x.step, 1.0);
     if (g->p->ticks) {
         g->x.low -= 0.5;
         g->x.high += 0.5;

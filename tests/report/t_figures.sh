@@ -4,7 +4,7 @@
 # Plots of `trireme report` as figures of a paper: what is in their scripts against closed forms and order statistics,
 # and in their pictures that no text meets another at the width of a column.
 . "$srcdir/tests/tap.sh"
-plan 63
+plan 81
 report() { "$trireme" report "$@"; }
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 has() { grep -q -F -e "$2" "$1" || { echo "no \"$2\" in $1:"; cat "$1"; return 1; }; }
@@ -151,6 +151,47 @@ check "as text, with its caption" parts
 check "the caption" sh -c "echo '$tap_out' | grep -q 'overlap by 20 ms'"
 (cd "$work" && report run-small.log --micro-batch-size 1 --warmup 0 --plot breakdown -o alone.gp)
 check "a run alone has no caption" lacks "$work/alone.gp" "overlap"
+
+# ---- the x axis ----
+
+# line ITERATION MS SAMPLES JOULES: a line of the log, each of ten iterations.
+line() {
+    echo " iteration $1/ 100 | consumed samples: $3 | elapsed time per iteration (ms): $2 | energy per GPU (J/iter/GPU): $4 | global batch size: 4 | lm loss: 2.5E+00 |"
+}
+{
+    echo "using world size: 8, data-parallel size: 8, tensor-model-parallel size: 1, pipeline-model-parallel size: 1"
+    echo "------------------------ arguments ------------------------"
+    echo "  log_interval ................ 10"
+    echo "-------------------- end of arguments ---------------------"
+    echo "[before the start of training step] datetime: 2026-11-28 04:00:00"
+    line 10 1000 40 100
+    line 20 500 80 200
+    line 30 2000 120 900
+    echo "using world size: 8, data-parallel size: 8, tensor-model-parallel size: 1, pipeline-model-parallel size: 1"
+    echo " loading checkpoint from /tmp/run at iteration 20"
+    echo "[before the start of training step] datetime: 2026-11-28 09:00:00"
+    line 30 3000 120 300
+} > "$work/twice.log"
+against() { (cd "$work" && report twice.log --seq-length 32 --plot loss --plot-x "$1" -o "$1.gp"); }
+places() { series "$work/$1.gp" 0 | tr ';' '\n' | awk '{ printf "%s ", $1 }'; }
+for axis in "iterations:10 20 30:iteration" "tokens:1.28 2.56 3.84:tokens (thousands)" "time:10 15 45:training time (s)" \
+    "energy:8 24 48:energy (kJ)"; do
+    name=${axis%%:*} label=${axis##*:} axis=${axis#*:}
+    check "against $name" against "$name"
+    # 10 x 1 s, 10 x 0.5 s, and 10 x 3 s of the iterations as they were done last; 8 GPUs x 10 x 100 J, and so on.
+    check "where $name are" same "$(places "$name")" "${axis%%:*} "
+    check "and its unit" grep -q "^set label '$label' at" "$work/$name.gp"
+done
+sed 's/(ms): 1000/(ms): 1000000/' "$work/twice.log" > "$work/hours.log"
+hours() { (cd "$work" && report hours.log --plot throughput --plot-x time -o hours.gp); }
+check "throughput against hours" hours
+check "of which there are three" same "$(series "$work/hours.gp" 0 | cut -d ' ' -f 1)" 2.7778
+fails "energy that was not logged" 65 "base.log, line 2: the iteration has no energy" \
+    report "$work/base.log" --plot loss --plot-x energy
+fails "tokens of no length" 64 "give --seq-length" report "$work/twice.log" --plot loss --plot-x tokens
+fails "tokens that were not counted" 65 "has no consumed samples" report "$work/base.log" --seq-length 8 --plot loss \
+    --plot-x tokens
+fails "an axis of no run" 64 "--plot-x is of plots over a run" sweep --plot-x time
 
 # ---- pictures ----
 
