@@ -31,10 +31,14 @@ enum show {
 };
 
 struct options {
-    int show, format, plot, flops_formula;
+    int show, format, plot, plot_x, flops_formula;
     int64_t warmup, iteration;
     double peak;
     char *gpu, *output, *columns, *group_by;
+    struct {
+        char *font;
+        double points, width, height;
+    } style; /* of a picture */
     bool join, recompute, timeline, flight;
     int64_t fact[TR_FACTS];
 };
@@ -57,9 +61,20 @@ static const struct tr_opt rows[] = {
         "how "
         "many runs, medians and their intervals; then it is the only table"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
-    CHOICE(
-        ROWS_GROUP, plot, "plot", "plot", "none",
-        "a plot in place of tables, as text or, with --output, as PNG, SVG or script of gnuplot"),
+    CHOICE(ROWS_GROUP, plot, "plot", "plot", "none",
+           "a plot in place of tables, as text or, with --output, as SVG, PDF, PNG or script of "
+           "gnuplot"),
+    CHOICE(ROWS_GROUP, plot_x, "plot_x", "plot-x", "iterations",
+           "x axis of --plot loss and throughput; time is that of training, energy that of all "
+           "GPUs, in logs of --log-energy"),
+    ROW(TEXT, style.font, "plot-font", NULL, ANY,
+        "font family of the picture, as fontconfig knows it; sans-serif unless given"),
+    ROW(REAL, style.points, "plot-font-size", NULL, ABOVE_ZERO,
+        "size of its letters in points; 9 unless given"),
+    ROW(REAL, style.width, "plot-width", NULL, ABOVE_ZERO,
+        "width of the picture in mm; 160 unless given; a column of a paper has 80 to 90"),
+    ROW(REAL, style.height, "plot-height", NULL, ABOVE_ZERO,
+        "height of the picture in mm; as much as the plot needs unless given"),
     ROW(FLAG, timeline, "timeline", "off", ANY,
         "draw a trace of `trireme train --trace` instead of reading a log: one iteration of all "
         "ranks, as SVG"),
@@ -117,10 +132,10 @@ static const struct tr_spelling spellings[] = {
     {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
     {"format", "latex", TR_TABLE_LATEX, TR_SPELLING_MAIN, NULL},
     {"plot", "none", TR_PLOT_NONE, TR_SPELLING_MAIN, NULL},
-    {"plot", "loss", TR_PLOT_LOSS, TR_SPELLING_MAIN, NULL},
-    {"plot", "throughput", TR_PLOT_THROUGHPUT, TR_SPELLING_MAIN, NULL},
-    {"plot", "breakdown", TR_PLOT_BREAKDOWN, TR_SPELLING_MAIN, NULL},
-    {"plot", "scaling", TR_PLOT_SCALING, TR_SPELLING_MAIN, NULL},
+#define PLOT(symbol, name, function, axis) {"plot", name, TR_PLOT_##symbol, TR_SPELLING_MAIN, NULL},
+#include "report/plots.def"
+#define PLOT_X(symbol, name) {"plot_x", name, TR_PLOT_X_##symbol, TR_SPELLING_MAIN, NULL},
+#include "report/plots.def"
 #define VALUE(set, symbol, value, spelling) {#set, spelling, symbol, TR_SPELLING_MAIN, NULL},
 #include "config/enums.def"
 };
@@ -343,8 +358,15 @@ static enum tr_status write_tables(const struct options *o, const struct tr_pres
 static enum tr_status write_plot(const struct options *o, const struct tr_present *p)
 {
     struct tr_plot plot;
-    enum tr_status s = tr_plot_of((enum tr_plot_kind)o->plot, p, &plot);
+    const enum tr_plot_kind kind = (enum tr_plot_kind)o->plot;
+    enum tr_status s = tr_plot_has_x(kind)
+                           ? tr_plot_against(kind, p, (enum tr_plot_x)o->plot_x, &plot)
+                           : tr_plot_of(kind, p, &plot);
 
+    plot.style = (struct tr_plot_style){.font = o->style.font,
+                                        .points = o->style.points,
+                                        .width = o->style.width,
+                                        .height = o->style.height};
     if (s == TR_OK && o->output)
         s = tr_draw_file(&plot, o->output);
     if ((s == TR_OK && !o->output) || s == TR_ERESOURCE)
@@ -397,6 +419,46 @@ static enum tr_status write_flights(const struct options *o, const char *folder)
     return s;
 }
 
+/* The letters that names of fonts have; gnuplot and fontconfig give others a meaning. */
+static bool is_font(const char *name)
+{
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 -_.";
+
+    return *name && name[strspn(name, letters)] == '\0';
+}
+
+static enum tr_status check_picture(const struct options *o)
+{
+    const double most_mm = 2000.0, most_points = 72.0;
+    const bool picture = o->plot != TR_PLOT_NONE && o->output;
+
+    if (!picture &&
+        (o->style.font || o->style.points > 0.0 || o->style.width > 0.0 || o->style.height > 0.0))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--plot-font, --plot-font-size, --plot-width and --plot-height are of a picture, and "
+            "none was asked for: add --plot and -o with a name that ends in .svg, .pdf or .png");
+    if (o->plot_x != TR_PLOT_X_ITERATIONS && !tr_plot_has_x((enum tr_plot_kind)o->plot))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--plot-x is of plots over a run, --plot loss and --plot throughput: add one of "
+            "them, or leave it out");
+    if (o->style.font && !is_font(o->style.font))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--plot-font %s: names of fonts have letters, digits, blanks, '-', '_' and '.'; give a "
+            "family as `fc-list : family` prints it",
+            o->style.font);
+    if (o->style.width > most_mm || o->style.height > most_mm || o->style.points > most_points)
+        return TR_FAIL(TR_ECONFIG,
+                       "a picture has at most %.0f mm a side and letters of at most %.0f points: "
+                       "give less for "
+                       "--plot-width, --plot-height or --plot-font-size",
+                       most_mm, most_points);
+    return TR_OK;
+}
+
 /* Options that contradict each other. */
 static enum tr_status check(const struct options *o, const struct tr_words *logs)
 {
@@ -427,6 +489,7 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
                        "%s is of the table of runs, and another output was asked for: leave "
                        "it out, or leave out --show, --plot and --timeline",
                        o->columns ? "--columns" : "--group-by");
+    TR_TRY(check_picture(o));
     if (o->gpu && o->peak > 0.0)
         return TR_FAIL(TR_ECONFIG, "--gpu and --peak-tflops both say the peak: give one of them");
     return TR_OK;

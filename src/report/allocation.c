@@ -5,15 +5,20 @@
 #include <stdlib.h>
 #include <time.h>
 
-double tr_allocation_row(const struct tr_record *r, int64_t i)
+int64_t tr_allocation_interval(const struct tr_record *r, int64_t i)
 {
     const struct tr_row *row = &r->row[i];
     const bool follows = i > 0 && r->row[i - 1].start == row->start;
     const int64_t before = follows ? r->row[i - 1].iteration : r->start[row->start].resumed;
 
-    if (row->extra || row->iteration <= before)
-        return 0.0;
-    return row->field[TR_FIELD_ELAPSED] / 1000.0 * (double)(row->iteration - before);
+    return row->extra || row->iteration <= before ? 0 : row->iteration - before;
+}
+
+double tr_allocation_row(const struct tr_record *r, int64_t i)
+{
+    const int64_t iterations = tr_allocation_interval(r, i);
+
+    return iterations > 0 ? r->row[i].field[TR_FIELD_ELAPSED] / 1000.0 * (double)iterations : 0.0;
 }
 
 /* Seconds since an epoch of a date such as "2026-11-28 04:56:39"; NAN for none. */

@@ -24,7 +24,9 @@ struct tr_allocation {
 /* All starts of a run.  allocated is NAN if one has no date at all, and then the rest means nothing. */
 struct tr_allocation tr_allocation_of(const struct tr_record *r);
 
-/* Seconds of the iterations of row i, from the row before it in the same start on. */
+/* Iterations of row i, from the row before it in the same start on, of which its fields are the means; and their
+   seconds. */
+int64_t tr_allocation_interval(const struct tr_record *r, int64_t i);
 double tr_allocation_row(const struct tr_record *r, int64_t i);
 
 #endif

@@ -9,41 +9,87 @@
 #include "util/status.h"
 
 /* A plot, and how it is drawn: by gnuplot, or as text. */
+enum tr_look {
+    TR_LOOK_LINE,   /* points with a line between them */
+    TR_LOOK_POINTS, /* without one */
+    TR_LOOK_FAINT,  /* small grey points, behind the others */
+    TR_LOOK_IDEAL   /* a dashed grey line without points, or in bars a mark across */
+};
+
 struct tr_series {
     char *name;    /* owned */
     double *x, *y; /* [count], owned; points with a NAN are left out */
+    double *low,
+        *high; /* [count], owned: the interval that y lies in; y itself where none is known */
     int64_t count;
-    bool apart; /* the points have no line between them */
+    enum tr_look look;
+    bool
+        below; /* in the lower panel, with the look of the series before it and no name in the legend */
+};
+
+/* Of a picture.  Zero and NULL: what tr_draw_file() chooses. */
+struct tr_plot_style {
+    const char *font;     /* a family, as fontconfig knows it, borrowed */
+    double points;        /* size of the letters, 1/72 inch */
+    double width, height; /* mm */
 };
 
 struct tr_plot {
     const char *title, *x_label, *y_label; /* borrowed */
-    bool log_log;
-    bool stacked; /* bars instead of lines: series are stacked, a bar for each x = 0, 1, ... */
+    const char *below_label; /* of the y axis of a lower panel, borrowed; NULL: there is none */
+    bool log_log;            /* the lower panel has a linear y axis all the same */
+    bool from_zero;          /* y axes begin at 0 */
+    bool ticks;              /* of the x axis, at the points alone */
+    bool
+        stacked; /* bars instead of lines: a row for each x = 0, 1, ... in which series follow each other to the right;
+                     what is not above 0 has no place in one */
     struct tr_series *series; /* owned */
     int count;
     char **bar; /* [bars] names of the bars, owned */
     int bars;
+    char *note; /* a caption below the picture; owned, or NULL */
+    struct tr_plot_style style;
 };
 
-/* An empty series of the plot, its name taken over; and a point of the last series. */
-void tr_plot_series(struct tr_plot *p, char *name);
+/* An empty series of the plot, its name taken over; and a point of the last series, with its interval or without one. */
+void tr_plot_series(struct tr_plot *p, char *name, enum tr_look look);
 void tr_plot_point(struct tr_plot *p, double x, double y);
+void tr_plot_range(struct tr_plot *p, double x, double y, double low, double high);
+
+/* An empty series in the lower panel, with the name and the look of the last one. */
+void tr_plot_below(struct tr_plot *p);
 
 /* The next bar's name, taken over. */
 void tr_plot_bar(struct tr_plot *p, char *name);
 
+/* A sentence more in the caption, taken over. */
+void tr_plot_note(struct tr_plot *p, char *sentence);
+
 void tr_plot_release(struct tr_plot *p);
 
-/* As a script of gnuplot with its data in it, without terminal and output. */
-void tr_draw_script(const struct tr_plot *p, FILE *f);
+/* Letters that are left of a name of UTF-8 in the room of `most` of them, two dots in its middle where it is longer;
+   owned by the caller. */
+char *tr_plot_clip(const char *name, int most);
+int tr_plot_letters(const char *name);
+
+/* As a script of gnuplot with its data in it, without terminal and output.  TR_ECONFIG if the picture has no room for
+   axes between title, legend and caption. */
+enum tr_status tr_draw_script(const struct tr_plot *p, FILE *f) TR_MUST_CHECK;
+
+/* The size of its picture: width and height in mm. */
+void tr_draw_size(const struct tr_plot *p, double *width, double *height);
+
+/* A family of letters and their size, as tr_plot_style has them or as they are chosen. */
+const char *tr_draw_font(const struct tr_plot *p);
+double tr_draw_points(const struct tr_plot *p);
 
 /* For people, at most 96 columns. */
 void tr_draw_text(const struct tr_plot *p, FILE *f);
 
 /*
- * Into a file: .png and .svg by gnuplot, .gp its script.  TR_ECONFIG for another suffix,
- * TR_ERESOURCE if gnuplot is not there, TR_EIO if it could not draw.
+ * Into a file, by its suffix: those of pictures.def by gnuplot, .gp its script.  TR_ECONFIG for
+ * another suffix and as tr_draw_script(), TR_ERESOURCE if gnuplot or its terminal is not there,
+ * TR_EIO if it could not draw.
  */
 enum tr_status tr_draw_file(const struct tr_plot *p, const char *path) TR_MUST_CHECK;
 

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "report/plot.h"
-
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "report/scaling.h"
+#include "report/breakdown.h"
+#include "report/plot_parts.h"
 #include "util/file.h"
-#include "util/text.h"
 
-static enum tr_status plot_loss(const struct tr_present *p, struct tr_plot *out)
+enum tr_status tr_plot_loss(const struct tr_present *p, struct tr_plot *out)
 {
     *out = (struct tr_plot){.title = "Loss", .x_label = "iteration", .y_label = "lm loss"};
     for (int i = 0; i < p->runs->count; i++) {
         const struct tr_record *r = &p->runs->list[i];
 
-        tr_plot_series(out, tr_format("%s", r->name));
+        tr_plot_series(out, tr_format("%s", r->name), TR_LOOK_LINE);
         for (int64_t n = 0; n < r->rows; n++)
             tr_plot_point(out, (double)r->row[n].iteration, r->row[n].field[TR_FIELD_LOSS]);
     }
@@ -29,7 +28,7 @@ static bool know_tokens(const struct tr_records *runs)
     return true;
 }
 
-static enum tr_status plot_throughput(const struct tr_present *p, struct tr_plot *out)
+enum tr_status tr_plot_throughput(const struct tr_present *p, struct tr_plot *out)
 {
     bool tokens = know_tokens(p->runs);
 
@@ -41,7 +40,7 @@ static enum tr_status plot_throughput(const struct tr_present *p, struct tr_plot
         double each = tokens ? tr_record_fact(r, TR_FACT_SEQ) : 1.0;
         double batch = tr_record_fact(r, TR_FACT_BATCH);
 
-        tr_plot_series(out, tr_format("%s", r->name));
+        tr_plot_series(out, tr_format("%s", r->name), TR_LOOK_LINE);
         for (int64_t n = 0; n < r->rows; n++) {
             const double *field = r->row[n].field;
             double samples = isnan(field[TR_FIELD_BATCH]) ? batch : field[TR_FIELD_BATCH];
@@ -53,9 +52,94 @@ static enum tr_status plot_throughput(const struct tr_present *p, struct tr_plot
     return TR_OK;
 }
 
-static enum tr_status plot_breakdown(const struct tr_present *p, struct tr_plot *out)
+static const char *base_of(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+
+    return slash && slash[1] ? slash + 1 : name;
+}
+
+static bool bases_differ(const struct tr_records *runs)
+{
+    for (int i = 0; i < runs->count; i++)
+        for (int k = 0; k < i; k++)
+            if (strcmp(base_of(runs->list[i].name), base_of(runs->list[k].name)) == 0)
+                return false;
+    return true;
+}
+
+/* How many bytes all names begin with, and end with, up to a letter that parts words. */
+static void shared_ends(char *const *name, int count, size_t *head, size_t *tail)
+{
+    size_t n = strlen(name[0]);
+
+    *head = *tail = n;
+    for (int i = 1; i < count; i++) {
+        size_t m = strlen(name[i]), same = 0;
+
+        while (same < *head && name[0][same] == name[i][same])
+            same++;
+        *head = same;
+        for (same = 0; same < *tail && same < m && name[0][n - 1 - same] == name[i][m - 1 - same];)
+            same++;
+        *tail = same;
+    }
+    while (*head > 0 && !strchr("-_./ ", name[0][*head - 1]))
+        --*head;
+    while (*tail > 0 && !strchr("-_./ #", name[0][n - *tail]))
+        --*tail;
+}
+
+/* Short names of the bars: without folders and without what all of them begin and end with, as long as something is
+   left that tells them apart.  "a-18b.log" and "a-30b.log" are "18b" and "30b". */
+static void shorten_bars(struct tr_plot *p)
+{
+    size_t head, tail;
+
+    if (p->bars < 2)
+        return;
+    shared_ends(p->bar, p->bars, &head, &tail);
+    for (int i = 0; i < p->bars; i++)
+        if (strlen(p->bar[i]) <= head + tail)
+            return;
+    for (int i = 0; i < p->bars; i++) {
+        size_t n = strlen(p->bar[i]) - head - tail;
+
+        memmove(p->bar[i], p->bar[i] + head, n);
+        p->bar[i][n] = '\0';
+    }
+}
+
+/* Iterations whose parts are more than they: what is below zero has no place in a bar. */
+static void mark_overlaps(const struct tr_breakdown *b, struct tr_plot *out)
+{
+    char *list = tr_format("%s", "");
+    int runs = 0;
+
+    tr_plot_series(out, tr_format("end of the iteration"), TR_LOOK_IDEAL);
+    for (int n = 0; n < out->bars; n++) {
+        char *more;
+
+        if (!(b[n].part[TR_PART_OTHER] < 0.0))
+            continue;
+        tr_plot_point(out, n, b[n].ms);
+        more = tr_format("%s%s%s by %.4g ms", list, runs++ ? ", " : "", out->bar[n],
+                         -b[n].part[TR_PART_OTHER]);
+        free(list);
+        list = more;
+    }
+    if (runs > 0)
+        tr_plot_note(
+            out, tr_format("Timers overlap, so that the parts are longer than the iteration, whose "
+                           "end is marked: %s.",
+                           list));
+    free(list);
+}
+
+enum tr_status tr_plot_breakdown(const struct tr_present *p, struct tr_plot *out)
 {
     struct tr_breakdown *b = calloc((size_t)p->runs->count + 1, sizeof *b);
+    const bool bare = bases_differ(p->runs);
     enum tr_status worst = TR_OK;
 
     if (!b)
@@ -68,133 +152,28 @@ static enum tr_status plot_breakdown(const struct tr_present *p, struct tr_plot 
         enum tr_status s = tr_break_down(&p->runs->list[i], p->warmup, &b[out->bars]);
 
         if (s == TR_OK)
-            tr_plot_bar(out, tr_format("%s", p->runs->list[i].name));
+            tr_plot_bar(out, tr_format("%s", bare ? base_of(p->runs->list[i].name)
+                                                  : p->runs->list[i].name));
         else
             worst = s;
     }
+    shorten_bars(out);
     for (int part = 0; part < TR_PARTS; part++) {
-        tr_plot_series(out, tr_format("%s", tr_part_key((enum tr_part)part)));
+        tr_plot_series(out, tr_format("%s", tr_part_key((enum tr_part)part)), TR_LOOK_LINE);
         for (int n = 0; n < out->bars; n++)
-            tr_plot_point(out, n, b[n].part[part]);
+            if (b[n].part[part] > 0.0)
+                tr_plot_point(out, n, b[n].part[part]);
     }
+    mark_overlaps(b, out);
     free(b);
     return out->bars > 0 ? TR_OK : worst;
-}
-
-/* The run with the fewest GPUs of those that have more than `gpus`, and of several the next after
-   `after`; NULL at the end. */
-static const struct tr_record *next_larger(const struct tr_records *runs, double gpus,
-                                           const struct tr_record *after)
-{
-    const struct tr_record *next = NULL;
-
-    for (int i = 0; i < runs->count; i++) {
-        const struct tr_record *r = &runs->list[i];
-        double mine = tr_record_fact(r, TR_FACT_WORLD);
-
-        if (mine < gpus || (!(mine > gpus) && r <= after))
-            continue;
-        if (!next || mine < tr_record_fact(next, TR_FACT_WORLD))
-            next = r;
-    }
-    return next;
-}
-
-struct scaled {
-    const struct tr_records *runs;
-    struct tr_scaling *of; /* [runs->count] */
-    double fewest, most;   /* GPUs */
-};
-
-/* Some run of the kind has more GPUs than the base. */
-static bool has_kind(const struct scaled *x, enum tr_scaling_kind kind)
-{
-    for (int i = 0; i < x->runs->count; i++)
-        if (x->of[i].kind == kind && x->of[i].gpus > x->fewest)
-            return true;
-    return false;
-}
-
-/* From the base on, the best run of the kind on each number of GPUs. */
-static void plot_best(const struct scaled *x, enum tr_scaling_kind kind, struct tr_plot *out)
-{
-    const struct tr_record *r = next_larger(x->runs, x->fewest, NULL), *next;
-    double best = 1.0;
-
-    if (!has_kind(x, kind))
-        return;
-    tr_plot_series(out,
-                   tr_format("%s scaling, the best on each number of GPUs", tr_scaling_text(kind)));
-    for (; r; r = next) {
-        const struct tr_scaling *one = &x->of[r - x->runs->list];
-
-        if (one->kind == kind || one->kind == TR_SCALING_BASE)
-            best = fmax(best, one->speed_up);
-        next = next_larger(x->runs, one->gpus, r);
-        if (next && x->of[next - x->runs->list].gpus <= one->gpus)
-            continue;
-        tr_plot_point(out, one->gpus, best);
-        best = NAN;
-    }
-}
-
-static void plot_all(const struct scaled *x, struct tr_plot *out)
-{
-    tr_plot_series(out, tr_format("all runs"));
-    out->series[out->count - 1].apart = true;
-    for (int i = 0; i < x->runs->count; i++)
-        tr_plot_point(out, x->of[i].gpus, x->of[i].speed_up);
-}
-
-static void find_scales(const struct tr_present *p, const struct tr_record *base, struct scaled *x)
-{
-    x->runs = p->runs;
-    x->fewest = tr_record_fact(base, TR_FACT_WORLD);
-    x->of = calloc((size_t)p->runs->count, sizeof *x->of);
-    if (!x->of)
-        tr_die(TR_ERESOURCE, "no memory left for a plot");
-    for (int i = 0; i < p->runs->count; i++) {
-        tr_scale(&p->runs->list[i], base, p->warmup, &x->of[i]);
-        x->most = fmax(x->most, x->of[i].gpus);
-    }
-}
-
-/* Runs of a sweep are many on each number of GPUs, and in any order: lines join the best alone. */
-static enum tr_status plot_scaling(const struct tr_present *p, struct tr_plot *out)
-{
-    static const enum tr_scaling_kind kinds[] = {TR_SCALING_STRONG, TR_SCALING_WEAK,
-                                                 TR_SCALING_OTHER};
-    const struct tr_record *base;
-    struct scaled x = {0};
-    struct tr_table t;
-    enum tr_status s = tr_present_scaling(p, &t);
-
-    tr_table_release(&t);
-    *out = (struct tr_plot){.title = "Scaling",
-                            .x_label = "GPUs",
-                            .y_label = "work per second against the smallest run",
-                            .log_log = true};
-    TR_TRY(s);
-    base = tr_scale_base(p->runs->list, p->runs->count, p->warmup);
-    find_scales(p, base, &x);
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        plot_best(&x, kinds[k], out);
-    plot_all(&x, out);
-    tr_plot_series(out, tr_format("ideal, from %s on %.0f GPU%s", base->name, x.fewest,
-                                  tr_plural((int64_t)x.fewest)));
-    tr_plot_point(out, x.fewest, 1.0);
-    tr_plot_point(out, x.most, x.most / x.fewest);
-    free(x.of);
-    return TR_OK;
 }
 
 enum tr_status tr_plot_of(enum tr_plot_kind kind, const struct tr_present *p, struct tr_plot *out)
 {
     static enum tr_status (*const plots[])(const struct tr_present *from, struct tr_plot *to) = {
-        [TR_PLOT_LOSS] = plot_loss,
-        [TR_PLOT_THROUGHPUT] = plot_throughput,
-        [TR_PLOT_BREAKDOWN] = plot_breakdown,
-        [TR_PLOT_SCALING] = plot_scaling,
+#define PLOT(symbol, name, function, axis) [TR_PLOT_##symbol] = tr_plot_##function,
+#include "report/plots.def"
     };
 
     return plots[kind](p, out);

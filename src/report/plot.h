@@ -8,15 +8,26 @@
 /* What is plotted of runs; the values are those of --plot. */
 enum tr_plot_kind {
     TR_PLOT_NONE,
-    TR_PLOT_LOSS,       /* against the iteration, a line for each run */
-    TR_PLOT_THROUGHPUT, /* tokens per second, or samples where their length is not known */
-    TR_PLOT_BREAKDOWN,  /* the parts of an iteration, a bar for each run */
-    TR_PLOT_SCALING     /* speed-up against GPUs, with the ideal */
+#define PLOT(symbol, name, function, axis) TR_PLOT_##symbol,
+#include "report/plots.def"
+};
+
+/* What its x axis is; the values of --plot-x. */
+enum tr_plot_x {
+#define PLOT_X(symbol, name) TR_PLOT_X_##symbol,
+#include "report/plots.def"
 };
 
 /* TR_EDATA, TR_ECONFIG as the table of the same name; *out is released by the caller in any case.
- */
+   The caller may set out->style before it is drawn. */
 enum tr_status tr_plot_of(enum tr_plot_kind kind, const struct tr_present *p,
                           struct tr_plot *out) TR_MUST_CHECK;
+
+/* The same with another x axis than iterations, of all GPUs together: tokens that were consumed, seconds
+   of training without saving, waits between starts and what was done twice, joules.  For a plot that has
+   one; TR_EDATA if a log lacks it. */
+enum tr_status tr_plot_against(enum tr_plot_kind kind, const struct tr_present *p, enum tr_plot_x x,
+                               struct tr_plot *out) TR_MUST_CHECK;
+bool tr_plot_has_x(enum tr_plot_kind kind);
 
 #endif

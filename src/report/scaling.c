@@ -100,6 +100,9 @@ void tr_scale(const struct tr_record *r, const struct tr_record *smallest, int64
     else
         out->speed_up = mine.samples_per_second / base.samples_per_second;
     out->efficiency = out->speed_up * fewest / out->gpus;
+    out->speed_up_low = out->speed_up * mine.rate.low / mine.rate.median;
+    out->speed_up_high = out->speed_up * mine.rate.high / mine.rate.median;
+    out->sure = mine.rate.sure;
     find_factors(r, warmup, &mine, out);
 }
 

@@ -27,6 +27,9 @@ struct tr_scaling {
     enum tr_scaling_kind kind;
     double gpus, speed_up; /* of the work per second */
     double efficiency;
+    /* The speed-up's interval by the run's own median (order.h), against the median of the smallest, and
+       how sure it is: 0, and no interval but the speed-up itself, where one line counts. */
+    double speed_up_low, speed_up_high, sure;
     bool has_factors; /* else the log has no timers, and what follows is NAN */
     double busy, hidden, step, balance, gemm;
     double total; /* their product, TFLOP/s of a GPU */

@@ -88,9 +88,10 @@ struct tr_order tr_selection_order(const struct tr_record *r, const struct tr_se
 }
 
 /* The batch may grow, so each line is divided by its own time. */
-static double sample_rate(const struct tr_record *r, const struct tr_selection *s)
+static struct tr_order sample_rate(const struct tr_record *r, const struct tr_selection *s)
 {
-    double *x = room(s->count), batch = tr_record_fact(r, TR_FACT_BATCH), median;
+    double *x = room(s->count), batch = tr_record_fact(r, TR_FACT_BATCH);
+    struct tr_order rate;
 
     for (int64_t i = 0; i < s->count; i++) {
         const double *field = r->row[s->row[i]].field;
@@ -98,9 +99,9 @@ static double sample_rate(const struct tr_record *r, const struct tr_selection *
         x[i] = 1e3 * (isnan(field[TR_FIELD_BATCH]) ? batch : field[TR_FIELD_BATCH]) /
                field[TR_FIELD_ELAPSED];
     }
-    median = tr_order_of(x, s->count).median;
+    rate = tr_order_of(x, s->count);
     free(x);
-    return median;
+    return rate;
 }
 
 /* The architecture: of the family that the log names, else of the first row, GPT-2's, and what its arguments
@@ -238,10 +239,11 @@ void tr_summarize(const struct tr_record *r, int64_t warmup, int formula, double
         .interrupted = chosen.interrupted,
         .first = r->rows > 0 ? r->row[0].iteration : 0,
         .last = r->rows > 0 ? r->row[r->rows - 1].iteration : 0,
-        .samples_per_second = sample_rate(r, &chosen),
+        .rate = sample_rate(r, &chosen),
         .logged_tflops = tr_selection_order(r, &chosen, TR_FIELD_TFLOPS).median,
         .bubble = (p - 1.0) / (m + p - 1.0),
     };
+    out->samples_per_second = out->rate.median;
     out->tokens_per_second = out->parameters = out->hardware_tflops = out->model_tflops = NAN;
     out->hfu = out->mfu = out->allocated = out->reserved = NAN;
     out->loss_first = out->loss_last = out->loss_least = NAN;

@@ -36,9 +36,10 @@ struct tr_order tr_selection_order(const struct tr_record *r, const struct tr_se
 struct tr_summary {
     struct tr_order ms;
     int64_t lines, counted, warm, interrupted;
-    int64_t first, last; /* iterations with lines */
-    double samples_per_second, tokens_per_second;
-    double parameters;          /* of the model, by its shape */
+    int64_t first, last;  /* iterations with lines */
+    struct tr_order rate; /* samples per second, of each line by its own time and batch */
+    double samples_per_second, tokens_per_second; /* their medians */
+    double parameters;                            /* of the model, by its shape */
     double hardware_tflops;     /* of a GPU, by formula sc21, recomputation included */
     double model_tflops;        /* by the formula asked for, without recomputation */
     double hfu, mfu;            /* of the peak; both between 0 and 1 */

@@ -6,7 +6,7 @@
 # jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
 # and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 100
+plan 88
 logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -198,25 +198,6 @@ check "bars as text" "$trireme" report "$small" "$large" --plot breakdown
 # 688.8 of 1617.8 ms in 72 columns: 30.7.
 check "as long as the part is" same "$(echo "$tap_out" | sed -n 's/^ *138[0-9.]* |\(\**\)o.*/\1/p' |
     awk '{ print length }')" 31
-check "a script of gnuplot" "$trireme" report "$large" "$small" --plot scaling -o "$work/scaling.gp"
-check "from few GPUs to many" same "$(sed -n '/series0 <</,/END/p' "$work/scaling.gp" |
-    awk '/^[0-9]/ { print $1 }' | tr '\n' ' ')" "16 32 "
-# A sweep: runs on few and many GPUs in any order.  Lines join the best, from the fastest of the smallest.
-scaled 16 1250.0 4 | sed 's/-size: 4,/-size: 1,/; s/\(data_parallel_size [.]*\) 4/\1 1/' > "$work/slower.log"
-scaled 64 800.0 4 > "$work/strong2.log"
-scaled 256 400.0 4 > "$work/strong3.log"
-sweep() {
-    "$trireme" report "$work/strong2.log" "$work/slower.log" "$work/strong3.log" "$work/weak.log" "$work/one.log" \
-        "$work/strong.log" --plot scaling "$@"
-}
-# series N: its points, as X Y;X Y;
-series() { sed -n "/series$1 <</,/END/p" "$work/sweep.gp" | grep '^[0-9]' | tr '\n' ';'; }
-check "the plot of a sweep" sweep -o "$work/sweep.gp"
-check "strong scaling, the best of each number" same "$(series 0)" "16 1;64 2;256 2.5;"
-check "weak scaling" same "$(series 1)" "16 1;64 4;"
-check "all runs" same "$(series 2)" "64 1.25;16 0.8;256 2.5;64 4;16 1;64 2;"
-check "without a line between them" grep -q "series2 using 1:2 with points title 'all runs'" "$work/sweep.gp"
-check "and what they are measured by" grep -q "title 'ideal, from one.log on 16 GPUs'" "$work/sweep.gp"
 fails "another kind of file" 64 "let its name end in" \
     "$trireme" report "$small" --plot loss -o "$work/loss.jpeg"
 fails "where there is no gnuplot" 69 "gnuplot-nox" \
@@ -227,7 +208,7 @@ fails "a plot and a table" 64 "--plot makes no tables" \
 cp "$small" "$work/it's \"one\" \$x.log"
 is_drawn() { grep -q '</svg>' "$1" && grep -q '<path' "$1" && grep -q "it's" "$1"; }
 if command -v gnuplot > /dev/null; then
-    for kind in loss throughput breakdown scaling; do
+    for kind in loss throughput; do
         check "gnuplot draws $kind, of a log with any name" "$trireme" report "$work/it's \"one\" \$x.log" \
             "$large" --plot "$kind" -o "$work/it's $kind.svg"
         check "and $kind is a picture" is_drawn "$work/it's $kind.svg"
@@ -236,7 +217,7 @@ if command -v gnuplot > /dev/null; then
     no_room() { (ulimit -f 8 && "$trireme" report "$large" --plot loss -o "$work/cut.png"); }
     fails "a picture that cannot be written" 74 "cannot write $work/cut.png: File too large" no_room
 else
-    for kind in loss throughput breakdown scaling; do
+    for kind in loss throughput; do
         skip "gnuplot draws $kind" "there is no gnuplot"
         skip "and $kind is a picture" "there is no gnuplot"
     done
