@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "util/file.h"
 #include "util/text.h"
 
 static const char *const field_keys[] = {
