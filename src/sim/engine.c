@@ -104,13 +104,11 @@ static void advance(struct engine *e, int unit);
 /* The time since a message began is that of links; before, somebody was not there. */
 static void waited(struct engine *e, int unit, int slot, double began)
 {
-    static const enum tr_sim_cause absent[TR_SIM_SLOTS] = {
-        TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE,
-        TR_SIM_SLOWER, TR_SIM_BUBBLE, TR_SIM_BUBBLE};
+    const enum tr_sim_cause absent = slot == TR_SIM_REPLICAS ? TR_SIM_SLOWER : TR_SIM_BUBBLE;
     const double since = e->actor[unit].since, moved = fmin(fmax(began, since), e->now);
 
-    spend(e, unit, absent[slot], since, moved, NULL);
-    spend(e, unit, slot < TR_LEGS ? TR_SIM_TRANSFER : TR_SIM_REDUCE, moved, e->now, NULL);
+    spend(e, unit, absent, since, moved, NULL);
+    spend(e, unit, slot < TR_SIM_REPLICAS ? TR_SIM_TRANSFER : TR_SIM_REDUCE, moved, e->now, NULL);
 }
 
 static void begin_next(struct engine *e, int flow)
