@@ -35,12 +35,12 @@ struct tr_grid {
     int w, p, d;
     struct tr_place at;
     bool has_embedding, has_head; /* its stage */
-    struct tr_comm *world; /* borrowed */
-    struct tr_comm tp;     /* same dp and pp; its rank is at.tp */
-    struct tr_comm dp;     /* same tp and pp */
-    struct tr_comm pp;     /* same tp and dp; its rank is at.pp */
-    struct tr_comm mp;     /* model parallel: all ranks with the same dp; for the norm */
-    struct tr_comm embed;  /* the stages of one pp group with the embedding and the head; size 0 on
+    struct tr_comm *world;        /* borrowed */
+    struct tr_comm tp;            /* same dp and pp; its rank is at.tp */
+    struct tr_comm dp;            /* same tp and pp */
+    struct tr_comm pp;            /* same tp and dp; its rank is at.pp */
+    struct tr_comm mp;            /* model parallel: all ranks with the same dp; for the norm */
+    struct tr_comm embed; /* the stages of one pp group with the embedding and the head; size 0 on
                               other stages, size 1 where one has both */
 };
 

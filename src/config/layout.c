@@ -95,6 +95,16 @@ bool tr_layout_ends_apart(const struct tr_layout *l)
     return !tr_layout_has_embedding(l, tr_layout_head_stage(l));
 }
 
+int tr_layout_links(const struct tr_layout *l)
+{
+    const struct tr_route route = tr_layout_route(l);
+    int links = 0;
+
+    for (int i = 0; i + 1 < l->p * l->k; i++)
+        links += tr_route_at(route, i).rank != tr_route_at(route, i + 1).rank;
+    return links;
+}
+
 static int number_of(const struct tr_layout *l, int stage, int chunk)
 {
     TR_ASSERT(stage >= 0 && stage < l->p && chunk >= 0 && chunk < l->k);
@@ -288,7 +298,7 @@ static enum tr_status count_chunks(const struct tr_config *c, const struct slots
     const int64_t slots[] = {of->first, of->middle, of->last};
     char near[64];
 
-    l->k = 1;
+    l->k = l->vee ? 2 : 1;
     if (size != TR_UNSET_INT && chunks != TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG,
                        "--num-layers-per-virtual-pipeline-stage and "
@@ -384,6 +394,35 @@ static enum tr_status refuse_with_layout(const struct tr_config *c)
                    other);
 }
 
+/* On a vee a rank has a stage of the way there and one of the way back, as large as all others. */
+static enum tr_status check_vee(const struct tr_config *c, const struct tr_layout *l)
+{
+    const int64_t stages = 2 * (int64_t)l->p;
+    const int64_t more =
+        c->account_for_embedding_in_pipeline_split + c->account_for_loss_in_pipeline_split;
+    char near[64];
+
+    if (!l->vee || c->pipeline_model_parallel_layout)
+        return TR_OK;
+    if (ends_given(c))
+        return TR_FAIL(TR_ECONFIG,
+                       "--decoder-%s-pipeline-num-layers is about a stage with one end of the "
+                       "model, and with --pipeline-schedule %s the first stage has both: give "
+                       "--pipeline-model-parallel-layout, which lists all virtual stages",
+                       c->decoder_first_pipeline_num_layers != TR_UNSET_INT ? "first" : "last",
+                       tr_config_spelling("pipeline-schedule", c->pipeline_schedule));
+    if ((c->num_layers + more) % stages == 0)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--pipeline-schedule %s cuts the model into %lld equal parts, two for each "
+                   "stage, and --num-layers %lld with %lld for --account-for-... cannot be "
+                   "divided so: together they must be %s, or give "
+                   "--pipeline-model-parallel-layout",
+                   tr_config_spelling("pipeline-schedule", c->pipeline_schedule), (long long)stages,
+                   (long long)c->num_layers, (long long)more,
+                   tr_multiples_near(stages, c->num_layers + more, near));
+}
+
 enum tr_status tr_layout_stages(const struct tr_config *c, struct tr_layout *l)
 {
     const bool counts =
@@ -392,6 +431,8 @@ enum tr_status tr_layout_stages(const struct tr_config *c, struct tr_layout *l)
 
     l->runs = 0;
     l->spread = false;
+    l->vee = c->pipeline_schedule == TR_PIPE_ZB_V && l->p > 1;
+    TR_TRY(check_vee(c, l));
     if (c->pipeline_model_parallel_layout) {
         TR_TRY(refuse_with_layout(c));
         return tr_layout_parse(c->pipeline_model_parallel_layout, c->num_layers, l);

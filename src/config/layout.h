@@ -39,7 +39,7 @@ struct tr_layout {
     int weight_windows; /* the same of weights */
     struct tr_chunking chunks;
     bool part_shards; /* each part of the flat buffers (model/param.h) is sharded by itself */
-    int k;            /* model chunks per pipeline rank; 1 unless interleaved */
+    int k;            /* model chunks per pipeline rank; 1 unless interleaved or a vee */
     bool vee;         /* where the virtual stages are: config/route.h */
     int schedule;     /* enum tr_sched_kind of pipeline/sched.h, as enums.def spells it */
     int group;        /* N, micro-batches that a chunk takes before the next one; P, or more
@@ -89,6 +89,9 @@ bool tr_layout_has_embedding(const struct tr_layout *l, int stage);
 bool tr_layout_has_head(const struct tr_layout *l, int stage);
 int tr_layout_head_stage(const struct tr_layout *l);
 bool tr_layout_ends_apart(const struct tr_layout *l);
+
+/* How many virtual stages send their output to another rank. */
+int tr_layout_links(const struct tr_layout *l);
 
 /* How many layers chunk `chunk` of pipeline stage `stage` holds, none only where the embedding or
    the head stands alone, and the first of them (0-based, in the whole model). */

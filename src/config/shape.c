@@ -81,11 +81,36 @@ static enum tr_status shape_groups(const struct tr_config *c, const struct tr_ba
     return TR_OK;
 }
 
+static enum tr_status shape_vee(const struct tr_config *c, const struct tr_layout *l)
+{
+    const char *name = tr_config_spelling("pipeline-schedule", l->schedule);
+
+    if (l->p == 1)
+        return TR_FAIL(TR_ECONFIG,
+                       "--pipeline-schedule %s needs a pipeline: give "
+                       "--pipeline-model-parallel-size 2 or more, or use 1f1b",
+                       name);
+    if (l->k != 2)
+        return TR_FAIL(TR_ECONFIG,
+                       "--pipeline-schedule %s has two model chunks per stage, one on the way "
+                       "there and one on the way back, and the options ask for %d: leave out the "
+                       "virtual stage options, or list two virtual stages for each stage",
+                       name, l->k);
+    if (c->microbatch_group_size_per_virtual_pipeline_stage != TR_UNSET_INT)
+        return TR_FAIL(TR_ECONFIG,
+                       "--microbatch-group-size-per-virtual-pipeline-stage is for the interleaved "
+                       "schedule, and %s has no groups of micro-batches: remove it",
+                       name);
+    return TR_OK;
+}
+
 static enum tr_status shape_schedule(const struct tr_config *c, const struct tr_batches *b,
                                      struct tr_layout *l)
 {
     l->schedule = c->pipeline_schedule;
     l->group = l->p;
+    if (l->schedule == TR_PIPE_ZB_V)
+        return shape_vee(c, l);
     if (l->k == 1 && c->microbatch_group_size_per_virtual_pipeline_stage != TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG,
                        "--microbatch-group-size-per-virtual-pipeline-stage is for several model "
@@ -654,7 +679,7 @@ static enum tr_status check_clipping(const struct tr_config *c, const struct tr_
     if (c->clip_grad <= 0.0)
         return TR_FAIL(TR_ECONFIG, "--clip-grad-by-stage says by which norm gradients are clipped, "
                                    "and --clip-grad 0 that they are not: give one of them");
-    if (l->p > 1 && m->family.tied)
+    if (tr_layout_ends_apart(l) && m->family.tied)
         return TR_FAIL(
             TR_ECONFIG,
             "--clip-grad-by-stage: the first and the last stage share the word embedding, and "
@@ -737,10 +762,11 @@ static void shape_windows(struct tr_shape *s)
                                                  : weight_windows(&s->dp, &s->dims, l->w);
 }
 
-/* zb-h1 keeps what gradients of weights are made of in the memory of activations of the same layer, and writes a
+/* zb-h1 and zb-v keep what gradients of weights are made of in the memory of activations of the same layer, and writes a
    layer's gradients in two passes. */
 static enum tr_status check_split(const struct tr_shape *s)
 {
+    const char *name = tr_config_spelling("pipeline-schedule", s->layout.schedule);
     const char *what = s->activations.recompute != TR_RECOMPUTE_NONE
                            ? "activation recomputation keeps no activations of layers"
                        : s->activations.offload_layers > 0
@@ -750,21 +776,32 @@ static enum tr_status check_split(const struct tr_shape *s)
                              "some layers at a time"
                            : NULL;
 
-    if (s->layout.schedule != TR_PIPE_ZB_H1)
+    if (s->layout.schedule != TR_PIPE_ZB_H1 && s->layout.schedule != TR_PIPE_ZB_V)
         return TR_OK;
     if (what)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--pipeline-schedule zb-h1 computes the gradients of weights later, from all "
-            "activations of the layer, and %s: remove one, or use 1f1b",
-            what);
+        return TR_FAIL(TR_ECONFIG,
+                       "--pipeline-schedule %s computes the gradients of weights later, from all "
+                       "activations of the layer, and %s: remove one, or use 1f1b",
+                       name, what);
     if (s->dims.family.place != TR_NORM_BEFORE)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--pipeline-schedule zb-h1 is for layers with a norm before attention and one "
-            "before the MLP, in whose memory gradients wait, and this model family has "
-            "others: use 1f1b");
+        return TR_FAIL(TR_ECONFIG,
+                       "--pipeline-schedule %s is for layers with a norm before attention and one "
+                       "before the MLP, in whose memory gradients wait, and this model family has "
+                       "others: use 1f1b",
+                       name);
     return TR_OK;
+}
+
+/* Links remember samples in the order of one chunk. */
+static enum tr_status check_links(const struct tr_shape *s)
+{
+    if (!s->layout.vee || !s->links.compressed)
+        return TR_OK;
+    return TR_FAIL(TR_ECONFIG,
+                   "--pipeline-schedule %s exchanges messages of two chunks with each neighbour, "
+                   "and compressed links have buffers for those of one: leave out "
+                   "--forward-compress-method and --backward-compress-method, or use zb-h1",
+                   tr_config_spelling("pipeline-schedule", s->layout.schedule));
 }
 
 /* An encoder's table of relative positions is on each stage and is no part of a layer; its convolution reads the
@@ -808,8 +845,8 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     TR_TRY(shape_ranks(c, world, l));
     TR_TRY(tr_dims_of(c, l->w, &out->dims));
     TR_TRY(check_model(c, l, &out->dims));
-    TR_TRY(check_clipping(c, l, &out->dims));
     TR_TRY(tr_layout_stages(c, l));
+    TR_TRY(check_clipping(c, l, &out->dims));
     TR_TRY(tr_batches_of(c, l->d, &out->batches));
     TR_TRY(shape_schedule(c, &out->batches, l));
     TR_TRY(check_batch(l, &out->dims, &out->batches));
@@ -830,6 +867,7 @@ enum tr_status tr_shape_of(const struct tr_config *c, int world, struct tr_shape
     if (c->lr_times_replicas)
         out->lr_schedule.lr *= l->d;
     TR_TRY(tr_link_compression_of(c, l->p, out->activations.sequence, &out->epochs, &out->links));
+    TR_TRY(check_links(out));
     TR_TRY(check_data(c));
     TR_TRY(check_encoder(c, out));
     TR_TRY(check_masks(c, &out->dims));

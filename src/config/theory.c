@@ -26,7 +26,7 @@ double tr_theory_activations(const struct tr_shape *s)
     tr_work_of(&how, TR_WORK_LAYER, &layer);
     bytes = tr_work_megatron_bytes(&layer, &how) * (double)s->dims.layers + 8.0 * n * p / w +
             n * h * p / w;
-    if (s->layout.k > 1)
+    if (s->layout.k > 1 && !s->layout.vee)
         bytes *= 1.0 + (p - 1.0) / (p * s->layout.k);
     else if (part < 1.0)
         bytes *= part;

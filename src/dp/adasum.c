@@ -47,7 +47,7 @@ static enum tr_status check(const struct tr_dp *x)
                        "--dp-mode adasum combines replicas in pairs, and there are %d: start a "
                        "power of two of them",
                        d);
-    if (s->layout.p > 1 && s->dims.family.tied)
+    if (tr_layout_ends_apart(&s->layout) && s->dims.family.tied)
         return TR_FAIL(TR_ECONFIG,
                        "--dp-mode adasum: the first and the last stage share the word embedding, "
                        "and combine their parts of its gradient before these are added: give "

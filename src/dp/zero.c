@@ -444,10 +444,11 @@ static bool sums_tensor_ranks(const struct tr_dp *x)
 static enum tr_status check_apart(const struct tr_dp *x)
 {
     const struct tr_shape *s = x->of.shape;
-    const char *what = x->outer.size > 1                        ? "--zero-shard-size"
-                       : sums_tensor_ranks(x)                   ? "--sequence-parallel"
-                       : s->layout.p > 1 && s->dims.family.tied ? "--pipeline-model-parallel-size"
-                                                                : NULL;
+    const char *what = x->outer.size > 1      ? "--zero-shard-size"
+                       : sums_tensor_ranks(x) ? "--sequence-parallel"
+                       : tr_layout_ends_apart(&s->layout) && s->dims.family.tied
+                           ? "--pipeline-model-parallel-size"
+                           : NULL;
 
     if (!s->offload.gradients || !what)
         return TR_OK;

@@ -61,7 +61,7 @@ struct tr_chunk {
     int first_late, lates;
     struct batch next;
     struct tr_head head;
-    struct tr_tensor *output, *doutput, *dinput; /* [room]; see chunk.h */
+    struct tr_tensor *input, *output, *doutput, *dinput; /* [room]; see chunk.h */
     struct tr_tensor loss_sum;                   /* TR_F64 [1] */
     struct tr_tensor *cache;                     /* [micros * layers], or NULL */
     struct tr_graphs graphs;
@@ -222,6 +222,7 @@ struct tr_chunk *tr_chunk_open(struct tr_model *m, int stage, int index, struct 
     c->embeds = tr_layout_is_first(m->layout, stage, index);
     c->heads = tr_layout_is_last(m->layout, stage, index);
     c->room = room;
+    c->input = need((size_t)room.inputs + 1, sizeof *c->input);
     c->output = need((size_t)room.outputs, sizeof *c->output);
     c->doutput = need((size_t)room.doutputs, sizeof *c->doutput);
     c->dinput = need((size_t)room.dinputs, sizeof *c->dinput);
@@ -245,6 +246,7 @@ void tr_chunk_close(struct tr_chunk *c)
     free(c->cache);
     free(c->slot);
     free(c->late);
+    free(c->input);
     free(c->output);
     free(c->doutput);
     free(c->dinput);
@@ -370,6 +372,8 @@ void tr_chunk_plan(struct tr_chunk *c, struct tr_arena *a)
         tr_head_plan(c->m, a, &c->head);
     else
         plan_messages(c, a, c->output, c->room.outputs);
+    if (!c->embeds)
+        plan_messages(c, a, c->input, c->room.inputs);
     plan_messages(c, a, c->doutput, c->room.doutputs);
     plan_messages(c, a, c->dinput, c->room.dinputs);
     c->loss_sum = tr_f64_1(tr_arena_take(a, TR_LABEL_MESSAGES, sizeof(double)), 1);
@@ -561,6 +565,8 @@ static struct tr_tensor first_input(struct tr_chunk *c, struct slot *x, int micr
 
 struct tr_tensor tr_chunk_input(struct tr_chunk *c, int micro)
 {
+    if (c->room.inputs > 0)
+        return c->input[micro % c->room.inputs];
     return first_input(c, slot_of(c, micro), micro);
 }
 
@@ -702,8 +708,11 @@ void tr_chunk_forward(struct tr_chunk *c, int micro, bool whole)
 {
     struct slot *x = slot_of(c, micro);
     struct pass p = {.c = c, .x = x, .micro = micro, .whole = whole};
+    struct tr_tensor first;
 
-    (void)first_input(c, x, micro);
+    first = first_input(c, x, micro);
+    if (c->room.inputs > 0 && !c->embeds)
+        c->m->q->on->copy(c->m->q, &first, &c->input[micro % c->room.inputs]);
     upload_batch(c, x);
     c->m->mask = &x->mask;
     run(&p, TR_PASS_FORWARD, forward_pass);

@@ -25,7 +25,7 @@
  * then done before it (waiting for values) or after it (moving messages on).
  *
  * Messages between chunks are [n,H] numbers of the residual stream (model.h), and each has its place:
- * the input of micro-batch i in its slot, and the output, the gradient of the output, and the gradient
+ * the input of micro-batch i in its slot, or where there are `inputs` in one of these until its forward, and the output, the gradient of the output, and the gradient
  * of the input in buffer i % count.
  */
 struct tr_chunk;
@@ -34,6 +34,7 @@ struct tr_chunk;
    where it is this chunk's: 0 is as many as slots. */
 struct tr_chunk_room {
     int slots, outputs, dinputs, doutputs, pool;
+    int inputs; /* 0: an input comes to the slot of its micro-batch */
 };
 
 /* Chunk `index` of pipeline stage `stage`; owned by the caller.  `m` is borrowed, and so is the pool of

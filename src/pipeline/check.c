@@ -280,7 +280,7 @@ static const char *forward(struct sim *m, int r, struct tr_slot at)
 
     if (at.micro != c->forwarded)
         return say(s, x->pc, "forward %d comes where %d is due", at.micro, c->forwarded);
-    if (is_first(s, at.chunk))
+    if (is_first(s, at.chunk) || s->inputs > 0)
         input_comes(m, x, c);
     if (come(s, x, TR_RECV_FWD, at.chunk) <= at.micro)
         return say(s, x->pc, "forward %d runs before its input has come", at.micro);
@@ -349,8 +349,11 @@ static const char *claim(struct sim *m, int r, unsigned leg, struct tr_slot at)
     if (at.micro != l->begun)
         return say(s, x->pc, "%s %d comes where %d is due",
                    leg == TR_RECV_FWD ? "input" : "message", at.micro, l->begun);
-    if (leg == TR_RECV_FWD)
+    if (leg == TR_RECV_FWD && s->inputs == 0)
         input_comes(m, x, c);
+    if (leg == TR_RECV_FWD && s->inputs > 0 && c->forwarded <= at.micro - s->inputs)
+        return say(s, x->pc, "input %d overwrites %d, which was not used", at.micro,
+                   at.micro - s->inputs);
     if ((leg == TR_SEND_FWD && c->forwarded <= at.micro) ||
         (leg == TR_SEND_BWD && c->released <= at.micro))
         return say(s, x->pc, "message %d is sent while it is not in its buffer", at.micro);

@@ -404,6 +404,7 @@ static void set_buffers(struct tr_sched *s)
 {
     s->outputs = s->dinputs = s->overlap ? TR_FLIGHTS : 1;
     s->doutputs = 1;
+    s->inputs = s->vee ? TR_FLIGHTS : 0;
     if (s->chunks > 1 && s->rank == s->ranks - 1)
         s->doutputs = s->group - s->ranks + 1;
 }
@@ -473,7 +474,9 @@ static int input_comes(const struct tr_sched *s, const struct tr_instr *in)
     const int chunk = in->at[0].chunk;
 
     if (in->kind == TR_FWD)
-        return tr_sched_peer(s, TR_RECV_FWD, chunk) < 0 ? chunk : -1;
+        return s->inputs > 0 || tr_sched_peer(s, TR_RECV_FWD, chunk) < 0 ? chunk : -1;
+    if (s->inputs > 0)
+        return -1;
     if ((in->kind != TR_XFER && in->kind != TR_START) || !(in->legs & TR_RECV_FWD))
         return -1;
     return in->at[index_of(TR_RECV_FWD)].chunk;

@@ -90,6 +90,8 @@ struct tr_sched {
     bool split; /* TR_BWD computes the gradient of the input alone, and TR_WGT those of weights */
     int outputs, dinputs, doutputs; /* buffers of each chunk for SEND_FWD, SEND_BWD, RECV_BWD;
                                        micro-batch i uses number i % count */
+    int inputs; /* the same for RECV_FWD, from which a forward takes its input to where the micro-batch is
+                   kept; 0: it is received there */
     int n;
     struct tr_instr *list; /* [n], owned */
 };
@@ -127,8 +129,8 @@ bool tr_sched_splits(enum tr_sched_kind kind);
  *   zb-v         the backward pass split on a vee: forwards until a rank holds 2 P chunks, then a forward, a backward
  *                and the weights of each of its chunks in turn (Qi et al., ICLR 2024, section 6, in the order of
  *                PyTorch's ScheduleZBVZeroBubble).  Where F, B and W of a chunk take as long as one another, a step
- *                takes 6 M + P - 1 of their ticks, and a rank holds 2 P chunks, as the first one of 1f1b does, and
- *                one input that comes for the next.  Always with `overlap`.
+ *                takes 6 M + P - 1 of their ticks, and a rank holds 2 P chunks, as the first one of 1f1b
+ *                does.  Always with `overlap`.
  *
  * With `overlap` an activation travels during the backward that follows its forward, and a gradient
  * during the forward that follows its backward.  It is waited for just before it is read; what was
@@ -139,7 +141,7 @@ void tr_sched_release(struct tr_sched *s);
 
 /*
  * How many micro-batches of `chunk` the list keeps alive at once: from the arrival of the input (or
- * the start of the forward on the first stage) to the end of the backward (eval: of the forward);
+ * the start of the forward on the first stage, and where inputs have buffers) to the end of the backward (eval: of the forward);
  * at least 1.  They are always consecutive, so what is stored of micro-batch i may lie in slot
  * i % tr_sched_slots().
  */

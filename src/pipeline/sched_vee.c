@@ -179,8 +179,8 @@ static void order_close(struct order *o)
 
 /*
  * The message of a leg that a computation of this rank sends or needs.  A gradient travels as soon as it is there.  An
- * input takes a place, so it travels no earlier than beside the computation before its forward: that is long enough
- * for it not to be waited for where times differ, and takes one place more than forwards alone would.
+ * input has a buffer until its forward, so it travels no earlier than beside the computation before that, which is
+ * long enough for it not to be waited for where times differ.
  */
 static struct event message(const struct tr_sched *s, const struct order around[AROUND],
                             struct tr_work_item w, unsigned leg)
@@ -254,44 +254,6 @@ static void append(struct tr_sched *s, struct tr_flight *flight, const struct ev
     tr_list_start(s, flight, &x, e->leg);
 }
 
-/* ---- buffers ---- */
-
-static void raise_to(int *most, int count)
-{
-    *most = count > *most ? count : *most;
-}
-
-/* Results that wait to be sent, or to be used on this rank, and gradients that wait to be used. */
-static void count_buffers(struct tr_sched *s)
-{
-    static const enum tr_leg_bit sends[] = {[TR_FWD] = TR_SEND_FWD, [TR_BWD] = TR_SEND_BWD};
-    static const enum tr_leg_bit needs[] = {[TR_FWD] = TR_RECV_FWD, [TR_BWD] = TR_RECV_BWD};
-    int gone[2][CHUNKS] = {{0}}, used[CHUNKS] = {0};
-    int *const most[] = {[TR_FWD] = &s->outputs, [TR_BWD] = &s->dinputs};
-
-    s->outputs = s->dinputs = s->doutputs = 1;
-    for (int i = 0; i < s->n; i++) {
-        const struct tr_instr *in = &s->list[i];
-        const int c = in->at[0].chunk;
-
-        if (in->kind == TR_FWD || in->kind == TR_BWD) {
-            const int from = tr_sched_local(s, needs[in->kind], c);
-
-            if (tr_sched_peer(s, sends[in->kind], c) >= 0 ||
-                tr_sched_local(s, sends[in->kind], c) >= 0)
-                raise_to(most[in->kind], in->at[0].micro + 1 - gone[in->kind][c]);
-            if (from >= 0)
-                gone[in->kind][from]++;
-            used[c] += in->kind == TR_BWD;
-        }
-        for (int k = 0; k < 2 && in->kind == TR_WAIT; k++)
-            if (in->legs & sends[k])
-                gone[k][in->at[2 * k].chunk]++;
-        if (in->kind == TR_START && in->legs & TR_RECV_BWD)
-            raise_to(&s->doutputs, in->at[3].micro + 1 - used[in->at[3].chunk]);
-    }
-}
-
 void tr_sched_build_vee(struct tr_sched *s)
 {
     struct tr_flight flight[TR_SIDES * TR_LEGS] = {{.n = 0}};
@@ -306,7 +268,6 @@ void tr_sched_build_vee(struct tr_sched *s)
     for (int i = 0; i < n; i++)
         append(s, flight, &event[i]);
     tr_list_landing(s, flight);
-    count_buffers(s);
     free(event);
     for (int i = 0; i < AROUND; i++)
         order_close(&around[i]);

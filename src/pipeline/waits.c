@@ -29,12 +29,18 @@ static bool is_transfer(const struct tr_span *s)
     return s->about.what >= TR_SPAN_XFER && s->timer == tr_timer_for_legs(s->about.legs);
 }
 
-void tr_waits_ready(const struct tr_span *span, int64_t count, struct tr_ready mine[TR_LEGS])
+static int place_of(const struct tr_sched *s, const struct tr_span *span, int k)
+{
+    return tr_sched_side(s, span->about.chunk[k]) * TR_LEGS + k;
+}
+
+void tr_waits_ready(const struct tr_sched *s, const struct tr_span *span, int64_t count,
+                    struct tr_ready mine[TR_SIDES * TR_LEGS])
 {
     for (int64_t i = 0; i < count; i++)
         for (int k = 0; k < TR_LEGS && is_transfer(&span[i]) && begins(&span[i]); k++)
             if (span[i].about.legs >> k & 1)
-                note(&mine[k], span[i].begin);
+                note(&mine[place_of(s, &span[i], k)], span[i].begin);
 }
 
 static double waited(const struct tr_span *s, double until)
@@ -43,32 +49,35 @@ static double waited(const struct tr_span *s, double until)
 }
 
 /* Until when the partners of a transfer were not there; moves on the numbers of the messages. */
-static double latest(const struct tr_span *s, const struct tr_ready theirs[TR_LEGS],
-                     int64_t done[TR_LEGS])
+static double latest(const struct tr_sched *list, const struct tr_span *s,
+                     const struct tr_ready theirs[TR_SIDES * TR_LEGS],
+                     int64_t done[TR_SIDES * TR_LEGS])
 {
     double until = -HUGE_VAL;
 
     for (int k = 0; k < TR_LEGS; k++) {
+        const int place = place_of(list, s, k);
         double at;
 
         if (!(s->about.legs >> k & 1))
             continue;
-        TR_ASSERT(done[k] < theirs[k].n);
-        at = theirs[k].at[done[k]++];
+        TR_ASSERT(done[place] < theirs[place].n);
+        at = theirs[place].at[done[place]++];
         if (!(SENDS >> k & 1) || at < s->end)
             until = fmax(until, at);
     }
     return until;
 }
 
-void tr_waits_find(struct tr_span *span, int64_t count, const struct tr_ready theirs[TR_LEGS])
+void tr_waits_find(const struct tr_sched *s, struct tr_span *span, int64_t count,
+                   const struct tr_ready theirs[TR_SIDES * TR_LEGS])
 {
-    int64_t done[TR_LEGS] = {0};
+    int64_t done[TR_SIDES * TR_LEGS] = {0};
 
     for (int64_t i = 0; i < count; i++) {
         if (!is_transfer(&span[i]))
             continue;
-        span[i].wait = ends(&span[i]) ? waited(&span[i], latest(&span[i], theirs, done)) : 0.0;
+        span[i].wait = ends(&span[i]) ? waited(&span[i], latest(s, &span[i], theirs, done)) : 0.0;
     }
 }
 

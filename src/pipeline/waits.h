@@ -2,6 +2,7 @@
 #ifndef TR_PIPELINE_WAITS_H
 #define TR_PIPELINE_WAITS_H
 
+#include "pipeline/sched.h"
 #include "telemetry/trace.h"
 
 /*
@@ -24,21 +25,23 @@
  * All of this is arithmetic on the spans of one rank: no clock, no communication.
  */
 
-/* Of the messages of one leg: when one end was ready, in the order of the messages. */
+/* Of the messages of one leg and side: when one end was ready, in the order of the messages. */
 struct tr_ready {
     double *at; /* borrowed */
     int64_t n, most;
 };
 
-/* Note when this rank was ready for each message of each leg; the lists begin empty.  Asserts that
-   they have room. */
-void tr_waits_ready(const struct tr_span *span, int64_t count, struct tr_ready mine[TR_LEGS]);
+/* Note when this rank was ready for each message of each leg and side of the lists like `s`, side by side; the notes
+   begin empty.  Asserts that they have room. */
+void tr_waits_ready(const struct tr_sched *s, const struct tr_span *span, int64_t count,
+                    struct tr_ready mine[TR_SIDES * TR_LEGS]);
 
 /*
  * Set `wait` of all transfers, from when the partner was ready: theirs[SEND_FWD] is what the next
- * rank noted for RECV_FWD, and so on.  Asserts that there is one for each message.
+ * rank noted for RECV_FWD, and so on for each side.  Asserts that there is one for each message.
  */
-void tr_waits_find(struct tr_span *span, int64_t count, const struct tr_ready theirs[TR_LEGS]);
+void tr_waits_find(const struct tr_sched *s, struct tr_span *span, int64_t count,
+                   const struct tr_ready theirs[TR_SIDES * TR_LEGS]);
 
 /* Note when this rank came to each collective call among the spans: those for which is_one() holds.
    The second sets their `wait` from when the last rank of the group came to each. */

@@ -101,7 +101,7 @@ static double alive(const struct part *x)
     const double all = (double)s->layout.k * s->batches.micros;
     const bool split = tr_sched_splits((enum tr_sched_kind)s->layout.schedule);
     const double warm = s->layout.schedule == TR_SCHED_GPIPE ? all
-                        : split                              ? (double)s->layout.p
+                        : split                              ? (double)s->layout.p * s->layout.k
                         : s->layout.k > 1
                             ? 2.0 * behind + (s->layout.k - 1.0) * s->layout.group + 1.0
                             : behind + 1.0;

@@ -407,7 +407,7 @@ static void given(const struct tr_shape *s, int64_t value[TR_PARETO_DIMS])
 
     value[TR_PARETO_tensor] = s->layout.w;
     value[TR_PARETO_pipeline] = s->layout.p;
-    value[TR_PARETO_chunks] = s->layout.k;
+    value[TR_PARETO_chunks] = s->layout.vee ? 1 : s->layout.k;
     value[TR_PARETO_schedule] =
         s->layout.schedule == TR_PIPE_INTERLEAVED ? TR_PIPE_1F1B : s->layout.schedule;
     value[TR_PARETO_micro] = s->batches.micro_batch;

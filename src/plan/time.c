@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <math.h>
 #include <stdlib.h>
 
 #include "config/flops.h"
@@ -68,6 +69,13 @@ static void pipe_close(struct pipe *v)
     free(v->weights);
 }
 
+static bool sends(const struct tr_layout *l, int stage, int chunk, int step)
+{
+    const int to = tr_route_peer(tr_layout_route(l), (struct tr_vstage){stage, chunk}, step);
+
+    return to >= 0 && to != stage;
+}
+
 /* Each message makes the chunk that sends it longer. */
 static void add_transfers(struct pipe *v, double seconds)
 {
@@ -77,9 +85,9 @@ static void add_transfers(struct pipe *v, double seconds)
         for (int chunk = 0; chunk < s->layout.k; chunk++) {
             const int at = stage * s->layout.k + chunk;
 
-            if (!tr_layout_is_last(&s->layout, stage, chunk))
+            if (sends(&s->layout, stage, chunk, 1))
                 v->forward[at] += seconds;
-            if (!tr_layout_is_first(&s->layout, stage, chunk))
+            if (sends(&s->layout, stage, chunk, -1))
                 v->backward[at] += seconds;
         }
     }
@@ -138,9 +146,14 @@ static double execute(const struct pipe *v)
                          (seconds - execute_short(v, micros - group));
 }
 
-/* zb-h1 waits T_W less in each direction: (P - 1) (T_F + T_B - T_W) (Qi et al., ICLR 2024, table 2). */
+/* zb-h1 waits T_W less in each direction: (P - 1) (T_F + T_B - T_W) (Qi et al., ICLR 2024, table 2).  Under zb-v a rank
+   begins one chunk later than the one before it, and ends as much later, with all computations one after another. */
 static double closed_form(const struct pipe *v)
 {
+    if (v->s->layout.vee)
+        return v->s->batches.micros * v->longest +
+               (v->s->layout.p - 1.0) / 2.0 *
+                   fmax(v->last_backward, v->longest - v->last_backward - v->last_weights);
     return (v->s->batches.micros + (v->s->layout.p - 1.0) / v->s->layout.k) * v->longest -
            2.0 * (v->s->layout.p - 1.0) * v->last_weights;
 }
@@ -167,7 +180,7 @@ double tr_plan_exposed(const struct tr_config *c, double seconds, double overlap
 static double reduce_of(const struct tr_config *c, const struct tr_cost *x, const struct pipe *v,
                         double params, struct tr_plan_wire wire[TR_PLAN_TRAFFICS])
 {
-    const int ahead = x->s->layout.k > 1 ? x->s->layout.group : 1;
+    const int ahead = x->s->layout.k > 1 && !x->s->layout.vee ? x->s->layout.group : 1;
     const bool split = tr_sched_splits((enum tr_sched_kind)x->s->layout.schedule);
     const double backward = ahead * (split ? v->last_weights : v->last_backward);
     const double forward = ahead * (v->longest - v->last_backward - v->last_weights);
@@ -234,7 +247,7 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
                                     const struct tr_machine *m, int64_t params, bool exact)
 {
     /* Messages of the interleaved schedule overlap computation. */
-    const bool hidden = s->layout.k > 1 && c->overlap_p2p_communication;
+    const bool hidden = s->layout.k > 1 && !s->layout.vee && c->overlap_p2p_communication;
     struct tr_plan_time t = {.rest = 1e-3 * m->step_ms};
     struct tr_cost x;
     struct pipe v;

@@ -28,7 +28,7 @@ void tr_plan_traffic_of(struct tr_plan *p)
         add_stage(p, &x, &p->stage[i]);
     if (l->p > 1)
         t[TR_PLAN_TRAFFIC_STAGES].bytes =
-            ranks * p->shape.batches.micros * (l->p * l->k - 1) *
+            ranks * p->shape.batches.micros * tr_layout_links(l) *
             tr_cost_transfer_bytes(&x, p->config.scatter_gather_tensors_in_pipeline);
     t[TR_PLAN_TRAFFIC_TIED].bytes = 2.0 * ranks * tr_cost_tied_bytes(&x);
     t[TR_PLAN_TRAFFIC_TENSOR].between = tr_cost_spans(&x, TR_COST_TENSOR);

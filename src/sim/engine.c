@@ -105,16 +105,16 @@ static void advance(struct engine *e, int unit);
 /* The time since a message began is that of links; before, somebody was not there. */
 static void waited(struct engine *e, int unit, int slot, double began)
 {
-    static const enum tr_sim_cause absent[TR_SIM_SLOTS] = {
-        TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_BUBBLE,
-        TR_SIM_SLOWER, TR_SIM_BUBBLE, TR_SIM_BUBBLE, TR_SIM_TENSOR};
-    static const enum tr_sim_cause moves[TR_SIM_SLOTS] = {
-        TR_SIM_TRANSFER, TR_SIM_TRANSFER, TR_SIM_TRANSFER, TR_SIM_TRANSFER,
-        TR_SIM_REDUCE,   TR_SIM_REDUCE,   TR_SIM_REDUCE,   TR_SIM_TENSOR};
+    const enum tr_sim_cause absent = slot == TR_SIM_REPLICAS ? TR_SIM_SLOWER
+                                     : slot == TR_SIM_SUMS   ? TR_SIM_TENSOR
+                                                             : TR_SIM_BUBBLE;
+    const enum tr_sim_cause moves = slot < TR_SIM_REPLICAS ? TR_SIM_TRANSFER
+                                    : slot == TR_SIM_SUMS  ? TR_SIM_TENSOR
+                                                           : TR_SIM_REDUCE;
     const double since = e->actor[unit].since, moved = fmin(fmax(began, since), e->now);
 
-    spend(e, unit, absent[slot], since, moved, NULL);
-    spend(e, unit, moves[slot], moved, e->now, NULL);
+    spend(e, unit, absent, since, moved, NULL);
+    spend(e, unit, moves, moved, e->now, NULL);
 }
 
 static int message_of(const struct engine *e, int flow)

@@ -79,14 +79,19 @@ static void add_pass(struct tr_sim_program *p, const struct tr_instr *in,
     }
 }
 
-static void add_legs(struct tr_sim_program *p, const struct tr_instr *in)
+static int slot_of(const struct tr_sched *s, int chunk, int leg)
+{
+    return tr_sched_side(s, chunk) * TR_LEGS + leg;
+}
+
+static void add_legs(struct tr_sim_program *p, const struct tr_sched *s, const struct tr_instr *in)
 {
     for (int leg = 0; leg < TR_LEGS; leg++)
         if (in->legs >> leg & 1 && in->kind != TR_WAIT)
-            append(p, TR_SIM_POST, leg);
+            append(p, TR_SIM_POST, slot_of(s, in->at[leg].chunk, leg));
     for (int leg = 0; leg < TR_LEGS; leg++)
         if (in->legs >> leg & 1 && in->kind != TR_START)
-            append(p, TR_SIM_AWAIT, leg);
+            append(p, TR_SIM_AWAIT, slot_of(s, in->at[leg].chunk, leg));
 }
 
 /* Passes at the end of a step beside which gradients travel. */
@@ -98,7 +103,7 @@ static double passes_beside(const struct maker *k, double params)
     (void)tr_cost_reduce(&k->cost, params, &during);
     if (!k->config->overlap_grad_reduce || k->layout->d < 2)
         return 0.0;
-    return l->k > 1 ? during * l->group * l->k : during;
+    return l->k > 1 ? during * (l->vee ? 1 : l->group) * l->k : during;
 }
 
 static struct tr_sched list_of(const struct maker *k, int stage)
@@ -156,7 +161,7 @@ static void add_program(const struct maker *k, int stage)
         if (tr_instr_computes(in))
             add_pass(p, in, chunk);
         else
-            add_legs(p, in);
+            add_legs(p, &list, in);
     }
     add_end(k, p, stage, posted);
     tr_sched_release(&list);
@@ -230,18 +235,31 @@ static void add_messages(const struct maker *k, int from, int to, int replica, i
     join(k, unit_of(k, to, replica), receive, flow);
 }
 
+/* Both directions between a chunk, or all of a side, and what comes after it. */
+static void add_neighbours(const struct maker *k, struct tr_vstage at)
+{
+    const struct tr_route route = tr_layout_route(k->layout);
+    const struct tr_sched list = {.vee = k->layout->vee};
+    struct tr_vstage next;
+
+    if (tr_route_peer(route, at, 1) < 0 || tr_route_peer(route, at, 1) == at.rank)
+        return;
+    next = tr_route_at(route, tr_route_number(route, at) + 1);
+    for (int replica = 0; replica < k->layout->d; replica++) {
+        add_messages(k, at.rank, next.rank, replica, slot_of(&list, at.chunk, 0),
+                     slot_of(&list, next.chunk, 1));
+        add_messages(k, next.rank, at.rank, replica, slot_of(&list, next.chunk, 2),
+                     slot_of(&list, at.chunk, 3));
+    }
+}
+
 static void add_pipeline(const struct maker *k)
 {
     const struct tr_layout *l = k->layout;
 
-    for (int stage = 0; stage < l->p; stage++) {
-        const int next = tr_route_peer(tr_layout_route(l), (struct tr_vstage){stage, 0}, 1);
-
-        for (int replica = 0; replica < l->d && next >= 0; replica++) {
-            add_messages(k, stage, next, replica, 0, 1);
-            add_messages(k, next, stage, replica, 2, 3);
-        }
-    }
+    for (int stage = 0; stage < l->p; stage++)
+        for (int chunk = 0; chunk < (l->vee ? TR_SIDES : 1); chunk++)
+            add_neighbours(k, (struct tr_vstage){stage, chunk});
 }
 
 /* ---- collectives ---- */
@@ -380,7 +398,7 @@ static double forward_of(const struct maker *k, int stage)
 
         forward += x.forward + x.tensor_forward;
     }
-    return forward * (k->layout->k > 1 ? k->layout->group : 1);
+    return forward * (k->layout->k > 1 && !k->layout->vee ? k->layout->group : 1);
 }
 
 /* Of the gradients all but the last bucket, that bucket, and the weights. */

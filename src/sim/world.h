@@ -18,8 +18,14 @@
  * the exchanges between groups with the links that they share.
  */
 
-/* What a group posts and waits for: the four legs of pipeline/sched.h, by their index, and these. */
-enum tr_sim_slot { TR_SIM_REPLICAS = TR_LEGS, TR_SIM_TIED, TR_SIM_NORM, TR_SIM_SUMS, TR_SIM_SLOTS };
+/* What a group posts and waits for: the four legs of each side of pipeline/sched.h, by their index, and these. */
+enum tr_sim_slot {
+    TR_SIM_REPLICAS = TR_SIDES * TR_LEGS,
+    TR_SIM_TIED,
+    TR_SIM_NORM,
+    TR_SIM_SUMS,
+    TR_SIM_SLOTS
+};
 
 enum tr_sim_cause {
 #define CAUSE(symbol, name, what) TR_SIM_##symbol,

@@ -9,7 +9,7 @@
 
 /* Messages of a leg whose times are exchanged at once: enough that the exchange costs nothing, and
    few enough that all ranks of a pipeline have room for those of all others. */
-enum { MESSAGES = 256 };
+enum { MESSAGES = 256, PLACES = TR_SIDES * TR_LEGS };
 
 /* Spans of an iteration: two computations and at most four transfers of a chunk and micro-batch,
    what these are made of or become, where its samples come from, what happens once, and the waits for a
@@ -64,10 +64,10 @@ static int64_t spans_of(const struct tr_run *r)
 static enum tr_status reserve(struct tr_recorder *s)
 {
     const struct tr_run *r = s->run;
-    const int64_t stages = s->most * TR_LEGS * r->shape.layout.p;
+    const int64_t stages = s->most * PLACES * r->shape.layout.p;
     const int64_t calls = s->every * CALLS * r->world->size;
 
-    s->mine = calloc((size_t)(s->most * TR_LEGS + s->every * CALLS), sizeof *s->mine);
+    s->mine = calloc((size_t)(s->most * PLACES + s->every * CALLS), sizeof *s->mine);
     s->all = calloc((size_t)(stages > calls ? stages : calls), sizeof *s->all);
     if (!s->mine || !s->all)
         return TR_FAIL(TR_ERESOURCE, "no memory left to compare when the ranks were ready for "
@@ -108,29 +108,43 @@ void tr_recorder_close(struct tr_recorder *s)
     memset(s, 0, sizeof *s);
 }
 
+/* The notes of the other end of a leg of a chunk, where it has messages. */
+static void find_other(const struct tr_recorder *s, const struct tr_sched *list, int k, int chunk,
+                       struct tr_ready *ready)
+{
+    const struct tr_route route = tr_sched_route(list);
+    const enum tr_leg_bit leg = (enum tr_leg_bit)(1 << k);
+    const int number = tr_route_number(route, (struct tr_vstage){list->rank, chunk});
+    const int64_t n = s->messages;
+    struct tr_vstage there;
+    int64_t place;
+
+    if (tr_sched_peer(list, leg, chunk) < 0)
+        return;
+    there = tr_route_at(route, number + (leg & (TR_SEND_FWD | TR_RECV_BWD) ? 1 : -1));
+    /* The other end of a leg is its neighbour in the order of their bits. */
+    place = tr_sched_side(list, there.chunk) * TR_LEGS + (k ^ 1);
+    ready[tr_sched_side(list, chunk) * TR_LEGS + k] =
+        (struct tr_ready){.at = s->all + (there.rank * PLACES + place) * n, .n = n};
+}
+
 /* When the neighbours were ready: of each leg, and after it in `mine`, at its other end. */
 static void find_neighbours(struct tr_recorder *s, struct tr_span *span, int64_t count)
 {
-    static const enum tr_leg_bit other[TR_LEGS] = {TR_RECV_FWD, TR_SEND_FWD, TR_RECV_BWD,
-                                                   TR_SEND_BWD};
+    const struct tr_sched *list = &s->run->train_list;
     struct tr_comm *pp = &s->run->grid.pp;
-    struct tr_ready ready[TR_LEGS];
+    struct tr_ready ready[PLACES];
     const int64_t n = s->messages;
 
-    for (int k = 0; k < TR_LEGS; k++)
-        ready[k] = (struct tr_ready){.at = s->mine + k * n, .most = n};
-    tr_waits_ready(span, count, ready);
-    pp->via->gather_all(pp, s->mine, n * TR_LEGS * (int64_t)sizeof *s->mine, s->all);
-    for (int k = 0; k < TR_LEGS; k++) {
-        const bool next = (1 << k) & (TR_SEND_FWD | TR_RECV_BWD);
-        const int rank = (pp->rank + (next ? 1 : pp->size - 1)) % pp->size;
-        int there = 0;
-
-        while (1 << there != (int)other[k])
-            there++;
-        ready[k] = (struct tr_ready){.at = s->all + ((int64_t)rank * TR_LEGS + there) * n, .n = n};
-    }
-    tr_waits_find(span, count, ready);
+    for (int i = 0; i < PLACES; i++)
+        ready[i] = (struct tr_ready){.at = s->mine + i * n, .most = n};
+    tr_waits_ready(list, span, count, ready);
+    pp->via->gather_all(pp, s->mine, n * PLACES * (int64_t)sizeof *s->mine, s->all);
+    memset(ready, 0, sizeof ready);
+    for (int chunk = 0; chunk < list->chunks; chunk++)
+        for (int k = 0; k < TR_LEGS; k++)
+            find_other(s, list, k, chunk, ready);
+    tr_waits_find(list, span, count, ready);
 }
 
 /* When the last rank of a group came to each of its calls. */

@@ -47,8 +47,8 @@ static void about(struct tr_run *r, char text[TR_CKPT_ABOUT_BYTES])
     put_layers(&s->layout, layers);
     put_states(r->config, states);
     snprintf(text, TR_CKPT_ABOUT_BYTES,
-             "tensor %d, pipeline %d, data %d, chunks %d%s, --dp-mode %s%s%s", s->layout.w,
-             s->layout.p, s->layout.d, s->layout.k, layers,
+             "tensor %d, pipeline %d, data %d, chunks %d%s%s, --dp-mode %s%s%s", s->layout.w,
+             s->layout.p, s->layout.d, s->layout.k, s->layout.vee ? " in a V" : "", layers,
              tr_config_spelling("dp-mode", r->config->dp_mode), tr_dp_state(&r->dp).note,
              s->dp.diverges ? states : alone);
 }

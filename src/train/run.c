@@ -106,6 +106,7 @@ static void open_chunks(struct tr_run *r)
     for (int i = 0; i < r->shape.layout.k; i++) {
         const struct tr_chunk_room room = {
             .slots = x.slots[i],
+            .inputs = r->train_list.inputs,
             .outputs = r->train_list.outputs,
             .dinputs = r->train_list.dinputs,
             .doutputs = r->train_list.doutputs,

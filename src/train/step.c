@@ -154,6 +154,16 @@ static void pass(void *ctx, struct tr_slot at, enum tr_leg_bit leg)
     tr_links_pass(r->links, at, leg, &t);
 }
 
+static void hand(void *ctx, struct tr_slot from, enum tr_leg_bit out, struct tr_slot to,
+                 enum tr_leg_bit in)
+{
+    struct tr_run *r = ctx;
+    struct tr_tensor y = whole_message(r, to, in);
+    const struct tr_tensor x = whole_message(r, from, out);
+
+    r->queue.on->copy(&r->queue, &y, &x);
+}
+
 static void after_layer(void *ctx)
 {
     struct tr_run *r = ctx;
@@ -183,6 +193,7 @@ void tr_step_connect(struct tr_run *r)
         .weights = weights,
         .message = message,
         .arrived = arrived,
+        .hand = hand,
         .pack = r->links ? pass : NULL,
         .unpack = r->links ? pass : NULL,
         .meanwhile = meanwhile,

@@ -193,7 +193,8 @@ static void add_others(struct uses *u, struct tr_run *r)
 {
     const struct tr_dims *d = &r->shape.dims;
 
-    add(u, &r->grid.pp, r->shape.layout.k > 1 ? TR_NCCL_RING : TR_NCCL_CHAIN, TR_U8, 1);
+    add(u, &r->grid.pp,
+        r->shape.layout.k > 1 && !r->shape.layout.vee ? TR_NCCL_RING : TR_NCCL_CHAIN, TR_U8, 1);
     if (d->family.tied)
         add(u, &r->grid.embed, TR_NCCL_ALLREDUCE, grads_of(r),
             d->vocab_padded * d->embed / r->shape.layout.w);

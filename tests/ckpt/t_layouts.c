@@ -20,6 +20,7 @@ struct layout {
     enum small_kind kind;
     const char *stages; /* their layers, unless equal */
     bool tp_pp_dp;
+    bool vee; /* two chunks, there and back */
 };
 enum { MOST = 128 };
 static struct layout layouts[MOST];
@@ -31,21 +32,24 @@ static void add_layouts(int w, int p, int d, int k)
 {
     enum small_kind kind = count % 4 < 2 ? SMALL_SHARDED : SMALL_SHARDED_FLAT;
 
-    layouts[count++] = (struct layout){w, p, d, k, SMALL_WHOLE, NULL, false};
+    layouts[count++] = (struct layout){w, p, d, k, SMALL_WHOLE, NULL, false, false};
     if (d > 1 || p * k == 1)
-        layouts[count++] = (struct layout){w, p, d, k, kind, NULL, false};
+        layouts[count++] = (struct layout){w, p, d, k, kind, NULL, false, false};
 }
 
 static void list_layouts(void)
 {
     static const struct layout others[] = {
-        {1, 2, 1, 1, SMALL_WHOLE, "1,3", false},
-        {1, 2, 2, 1, SMALL_SHARDED, "3,1", true},
-        {1, 2, 2, 1, SMALL_WHOLE, NULL, true},
-        {2, 2, 1, 1, SMALL_WHOLE, "0,2,2,0", false},
-        {1, 4, 1, 1, SMALL_WHOLE, "0,3,1,0", false},
-        {1, 4, 2, 1, SMALL_SHARDED_FLAT, "1,2,1,0", true},
-        {2, 2, 2, 1, SMALL_SHARDED, "0,1,2,1", true},
+        {1, 2, 1, 1, SMALL_WHOLE, "1,3", false, false},
+        {1, 2, 2, 1, SMALL_SHARDED, "3,1", true, false},
+        {1, 2, 2, 1, SMALL_WHOLE, NULL, true, false},
+        {2, 2, 1, 1, SMALL_WHOLE, "0,2,2,0", false, false},
+        {1, 4, 1, 1, SMALL_WHOLE, "0,3,1,0", false, false},
+        {1, 4, 2, 1, SMALL_SHARDED_FLAT, "1,2,1,0", true, false},
+        {2, 2, 2, 1, SMALL_SHARDED, "0,1,2,1", true, false},
+        {1, 2, 1, 2, SMALL_WHOLE, NULL, false, true},
+        {2, 2, 1, 2, SMALL_WHOLE, "1,2,1,0", false, true},
+        {1, 2, 2, 2, SMALL_SHARDED, NULL, true, true},
     };
 
     for (int w = 1; w <= 4; w *= 2)
@@ -76,6 +80,7 @@ static enum tr_status on_grid(int n,
     struct tr_grid g;
 
     shape.layout.tp_pp_dp = l.tp_pp_dp;
+    shape.layout.vee = l.vee;
     if (l.stages && tr_layout_parse(l.stages, shape.dims.layers, &shape.layout) != TR_OK)
         return TR_EINTERNAL;
     if (world.via->split(&world, world.rank < shape.layout.world ? 0 : -1, world.rank, "part",

@@ -115,6 +115,7 @@ static void choices(void **state)
     assert_int_equal((int)TR_PIPE_1F1B, (int)TR_SCHED_1F1B);
     assert_int_equal((int)TR_PIPE_INTERLEAVED, (int)TR_SCHED_INTERLEAVED);
     assert_int_equal((int)TR_PIPE_ZB_H1, (int)TR_SCHED_ZB_H1);
+    assert_int_equal((int)TR_PIPE_ZB_V, (int)TR_SCHED_ZB_V);
     assert_int_equal((int)TR_ATTN_AUTO, (int)TR_ATTENTION_AUTO);
     assert_int_equal((int)TR_ATTN_FLASH, (int)TR_ATTENTION_FLASH);
     assert_int_equal((int)TR_ATTN_FUSED, (int)TR_ATTENTION_FUSED);

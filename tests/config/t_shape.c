@@ -155,6 +155,44 @@ static void chunks(void **state)
     assert_int_equal(tr_layout_first_layer(&s.layout, 3, 0), 27);
 }
 
+#define VEE "--pipeline-schedule zb-v --num-layers 32 "
+
+/* zb-v on four stages: the first one has both ends, the last the two parts in the middle. */
+static void vees(void **state)
+{
+    struct tr_shape s;
+
+    (void)state;
+    assert_ok(shape(VEE, 16, &s));
+    assert_int_equal(s.layout.schedule, TR_PIPE_ZB_V);
+    assert_int_equal(s.layout.k, 2);
+    assert_int_equal(tr_layout_first_layer(&s.layout, 0, 1), 28);
+    assert_int_equal(tr_layout_first_layer(&s.layout, 3, 0), 12);
+    assert_int_equal(tr_layout_first_layer(&s.layout, 3, 1), 16);
+    assert_int_equal(tr_layout_head_stage(&s.layout), 0);
+    assert_false(tr_layout_ends_apart(&s.layout));
+    assert_int_equal(tr_layout_links(&s.layout), 6);
+    assert_ok(shape(VEE "--num-virtual-stages-per-pipeline-rank 2 --global-batch-size 5", 16, &s));
+    assert_ok(shape(VEE "--pipeline-model-parallel-layout 3,5,4*5,4", 16, &s));
+    assert_int_equal(tr_layout_first_layer(&s.layout, 1, 1), 24);
+    assert_ok(shape(VEE "--num-layers 31 --account-for-loss-in-pipeline-split", 16, &s));
+    assert_int_equal(tr_layout_layers(&s.layout, 0, 1), 3);
+    assert_ok(shape(VEE "--clip-grad-by-stage", 16, &s));
+    assert_fails(TR_ECONFIG, "must be 32 or 40", shape("--pipeline-schedule zb-v", 16, &s));
+    assert_fails(TR_ECONFIG, "two model chunks per stage",
+                 shape(VEE "--num-virtual-stages-per-pipeline-rank 4", 16, &s));
+    assert_fails(TR_ECONFIG, "needs a pipeline",
+                 shape(VEE "--pipeline-model-parallel-size 1", 16, &s));
+    assert_fails(TR_ECONFIG, "the first stage has both",
+                 shape(VEE "--decoder-first-pipeline-num-layers 5", 16, &s));
+    assert_fails(TR_ECONFIG, "has no groups of micro-batches",
+                 shape(VEE "--microbatch-group-size-per-virtual-pipeline-stage 4", 16, &s));
+    assert_fails(TR_ECONFIG, "compressed links have buffers for those of one",
+                 shape(VEE "--forward-compress-method fixpoint --forward-bits 8", 16, &s));
+    assert_fails(TR_ECONFIG, "zb-v computes the gradients of weights later",
+                 shape(VEE "--checkpoint-activations", 16, &s));
+}
+
 #define GROUPS "--num-virtual-stages-per-pipeline-rank 3 --global-batch-size 14 "
 #define SIZE "--microbatch-group-size-per-virtual-pipeline-stage "
 
@@ -1029,7 +1067,7 @@ int main(void)
         cmocka_unit_test(loading),        cmocka_unit_test(layouts),
         cmocka_unit_test(bad_layouts),    cmocka_unit_test(spread_layers),
         cmocka_unit_test(layout_options), cmocka_unit_test(bad_graphs),
-        cmocka_unit_test(routes),
+        cmocka_unit_test(routes),         cmocka_unit_test(vees),
     };
     return run_tap(tests);
 }

@@ -17,6 +17,8 @@ static bool is(double x, double value)
     return fabs(x - value) < 1e-12;
 }
 
+static const struct tr_sched ring = {.chunks = 1};
+
 static struct tr_span span(enum tr_timer t, enum tr_span_what what, unsigned legs, double begin,
                            double end)
 {
@@ -54,11 +56,11 @@ static void one_leg(void **state)
         leg(TR_SPAN_XFER, SF, 50.0, 54.0),
     };
     double rf[] = {9.0, 23.0, 35.0}, sf[] = {43.0, 60.0};
-    const struct tr_ready theirs[TR_LEGS] = {
+    const struct tr_ready theirs[TR_SIDES * TR_LEGS] = {
         {.at = sf, .n = 2}, {.at = rf, .n = 3}, {.n = 0}, {.n = 0}};
 
     (void)state;
-    tr_waits_find(s, 5, theirs);
+    tr_waits_find(&ring, s, 5, theirs);
     assert_true(is(s[0].wait, 0.0));
     assert_true(is(s[1].wait, 3.0));
     assert_true(is(s[2].wait, 4.0)); /* not more than it took */
@@ -81,14 +83,14 @@ static void more_legs(void **state)
         leg(TR_SPAN_WAIT, RF, 30.0, 36.0),
     };
     double sf[] = {12.0}, rb[] = {17.0}, rf[] = {31.0}, mine[TR_LEGS][MOST];
-    const struct tr_ready theirs[TR_LEGS] = {
+    const struct tr_ready theirs[TR_SIDES * TR_LEGS] = {
         {.at = sf, .n = 1}, {.at = rf, .n = 1}, {.n = 0}, {.at = rb, .n = 1}};
-    struct tr_ready own[TR_LEGS];
+    struct tr_ready own[TR_SIDES * TR_LEGS];
 
     (void)state;
     for (int k = 0; k < TR_LEGS; k++)
         own[k] = (struct tr_ready){.at = mine[k], .most = MOST};
-    tr_waits_ready(s, 3, own);
+    tr_waits_ready(&ring, s, 3, own);
     assert_int_equal(own[0].n, 1);
     assert_int_equal(own[1].n, 1);
     assert_int_equal(own[2].n, 0);
@@ -96,7 +98,7 @@ static void more_legs(void **state)
     assert_true(is(mine[0][0], 10.0));
     assert_true(is(mine[1][0], 1.0));
     assert_true(is(mine[3][0], 10.0));
-    tr_waits_find(s, 3, theirs);
+    tr_waits_find(&ring, s, 3, theirs);
     assert_true(is(s[0].wait, 0.0));
     assert_true(is(s[1].wait, 7.0));
     assert_true(is(s[2].wait, 1.0));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "check.h"
+#include "plan/plan_parts.h"
 #include "plan/profiles.h"
 #include "sim/engine.h"
 
@@ -214,6 +215,49 @@ static void zero_bubble(void **state)
     }
 }
 
+/*
+ * zb-v waits (P - 1) T_B of a chunk where stages are alike and B takes longest (tests/golden/zero_bubble_v.txt has such
+ * times).  Here the first stage has embedding and head besides, and the others wait for it: its own waits are by up
+ * to a seventh fewer.
+ */
+static void vee(void **state)
+{
+    const struct tr_sim_fabric fabric = {0};
+    struct tr_machine m;
+
+    (void)state;
+    assert_ok(tr_machine_find("selene-a100", &m));
+    m.net_link = m.node_link = 1e9;
+    m.net_us = m.node_us = 0.0;
+    for (int p = 2; p <= 8; p *= 2) {
+        struct tr_plan_time estimate;
+        struct tr_cost_chunk c;
+        char options[512];
+        struct tr_cost x;
+        struct both b;
+
+        snprintf(options, sizeof options,
+                 "--world-size %d "
+                 "--pipeline-model-parallel-size %d --micro-batch-size 1 --global-batch-size 64 "
+                 "--pipeline-schedule zb-v",
+                 p, p);
+        plan_of(&m, LAYERS "--vocab-size 1000 ", options, &b.c, &b.p);
+        open_world(&fabric, NULL, 0, &b);
+        assert_true(fabs(off(&b)) < 1e-6);
+        assert_same(&b);
+        tr_cost_init(&x, &b.p.shape, &b.p.machine);
+        c = tr_cost_chunk(&x, p - 1, 0);
+        estimate = tr_plan_time_of(&b.c, &b.p.shape, &b.p.machine, 1, false);
+        print_message("# P %d: waits %.3f ms, the formula says %.3f, the estimate %.3f\n", p,
+                      1e3 * b.p.time.bubble, 1e3 * (p - 1) * c.backward, 1e3 * estimate.bubble);
+        assert_true(c.backward > c.forward && c.forward > c.weights);
+        assert_true(b.p.time.bubble < (p - 1) * c.backward);
+        assert_true(b.p.time.bubble > 0.85 * (p - 1) * c.backward);
+        assert_true(fabs(estimate.bubble / ((p - 1) * c.backward) - 1.0) < 0.03);
+        close_both(&b);
+    }
+}
+
 /* Two stages pay for each message as the plan does, here with a latency of some hundredths of a pass. */
 static void with_messages(void **state)
 {
@@ -421,11 +465,17 @@ static void jitter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_planned),     cmocka_unit_test(without_messages),
-        cmocka_unit_test(oversubscribed), cmocka_unit_test(straggler),
-        cmocka_unit_test(alike),          cmocka_unit_test(many),
-        cmocka_unit_test(with_messages),  cmocka_unit_test(same_mean),
-        cmocka_unit_test(jitter),         cmocka_unit_test(zero_bubble),
+        cmocka_unit_test(as_planned),
+        cmocka_unit_test(without_messages),
+        cmocka_unit_test(oversubscribed),
+        cmocka_unit_test(straggler),
+        cmocka_unit_test(alike),
+        cmocka_unit_test(many),
+        cmocka_unit_test(with_messages),
+        cmocka_unit_test(same_mean),
+        cmocka_unit_test(jitter),
+        cmocka_unit_test(zero_bubble),
+        cmocka_unit_test(vee),
     };
 
     profiles();

@@ -5,7 +5,7 @@
 # in any other.  A damaged newest checkpoint costs the iterations since the one before, and says so.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 12
+plan 13
 
 check "a dataset is built" small_corpus
 tp2pp2="--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2"
@@ -51,6 +51,9 @@ check "TP 1, PP 2, DP 2: equal to 1e-5" other replicas 4 --pipeline-model-parall
 check "TP 4: equal to 1e-5" other tensor 4 --tensor-model-parallel-size 4
 check "interleaved: equal to 1e-5" other chunks 2 --pipeline-model-parallel-size 2 \
     --num-virtual-stages-per-pipeline-rank 2
+# The loss is on the first stage, and its last rank writes the log.
+check "zb-v: equal to 1e-5" other vee 4 --tensor-model-parallel-size 2 \
+    --pipeline-model-parallel-size 2 --pipeline-schedule zb-v
 
 # Stages of other sizes, ranks in the other order: to the bit where only the order differs.
 order() {

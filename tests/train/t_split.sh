@@ -5,7 +5,7 @@
 # numbers of training do not change.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 11
+plan 12
 
 # value LOG NAME: the largest of all ranks in the last table, in ms; 0 if it is not there.
 value() {
@@ -100,6 +100,8 @@ check "also with replicas and chunks" parts_add_up 4 \
     --pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 2
 check "and with gradients of weights apart" parts_add_up 4 \
     --pipeline-model-parallel-size 4 --pipeline-schedule zb-h1
+check "and where each neighbour has messages of two chunks" parts_add_up 4 \
+    --pipeline-model-parallel-size 2 --pipeline-schedule zb-v
 
 without() {
     small 4 --pipeline-model-parallel-size 2 --train-iters 4 > "$work/with" 2>&1 &&
