@@ -41,14 +41,21 @@ static void use_text(const struct tr_sim_report *r, FILE *f)
     }
 }
 
+/* 90 % of normal numbers are below it. */
+static const double Z_OF_P90 = 1.2815515655446004;
+
 static void goodput_text(const struct tr_goodput *g, FILE *f)
 {
     if (g->failures.mtbf <= 0.0)
         return;
-    fprintf(
-        f, "\n%-16s a failure in %.4g h, a save takes %.4g s, a restart %.4g s, the queue %.4g s\n",
-        "failures", g->failures.mtbf / 3600.0, g->failures.save, g->failures.restart,
-        g->failures.queue);
+    fprintf(f,
+            "\n%-16s a failure in %.4g h, a save takes %.4g s, a restart %.4g s, the queue %.4g s",
+            "failures", g->failures.mtbf / 3600.0, g->failures.save, g->failures.restart,
+            g->failures.queue);
+    if (g->failures.median > 0.0)
+        fprintf(f, " on average (median %.4g, P90 %.4g)", g->failures.median,
+                tr_goodput_wait_at(&g->failures, Z_OF_P90));
+    fputc('\n', f);
     fprintf(f, "%-16s every %.4g s is best (Young %.4g, Daly %.4g)\n", "saves", g->best, g->young,
             g->daly);
     fprintf(f,
@@ -107,9 +114,11 @@ static json_t *goodput_json(const struct tr_goodput *g)
 {
     if (g->failures.mtbf <= 0.0)
         return json_null();
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
                      "mtbf_seconds", g->failures.mtbf, "save_seconds", g->failures.save,
                      "restart_seconds", g->failures.restart, "queue_seconds", g->failures.queue,
+                     "queue_p50_seconds", tr_goodput_wait_at(&g->failures, 0.0),
+                     "queue_p90_seconds", tr_goodput_wait_at(&g->failures, Z_OF_P90),
                      "best_interval_seconds", g->best, "young_interval_seconds", g->young,
                      "daly_interval_seconds", g->daly, "interval_seconds", g->interval, "expected",
                      g->expected, "mean", g->mean, "p10", g->p10, "p50", g->p50, "p90", g->p90);

@@ -18,6 +18,7 @@ struct tr_sim_ask {
     uint64_t seed;
     bool every_rank;             /* do not look for ranks that are alike */
     double restart, queue, save; /* seconds; save < 0: as the plan has it */
+    double queue_median;         /* seconds; 0: all waits are `queue` */
     int watched;
     int *watch; /* ranks to trace, owned */
 };

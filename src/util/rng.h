@@ -32,9 +32,10 @@ enum tr_stream {
     TR_STREAM_POOL_DROPOUT,     /* item: sample; index: feature; of a head of classes */
     TR_STREAM_RELATIVE_DROPOUT, /* item: first sample of the micro-batch; index: row * H + feature */
     TR_STREAM_CONV_DROPOUT,     /* item: sample; index: token * H + feature */
-    TR_STREAM_QUANT,      /* site: replica; item: round; index: message, place; dp/cocktail.h */
-    TR_STREAM_SIM_PASS,   /* site: draw; item: rank; index: pass; of `trireme sim` */
-    TR_STREAM_SIM_FAILURE /* item: month; index: failure; of `trireme sim` */
+    TR_STREAM_QUANT,       /* site: replica; item: round; index: message, place; dp/cocktail.h */
+    TR_STREAM_SIM_PASS,    /* site: draw; item: rank; index: pass; of `trireme sim` */
+    TR_STREAM_SIM_FAILURE, /* item: month; index: failure; of `trireme sim` */
+    TR_STREAM_SIM_QUEUE    /* item: month; index: wait in the queue; of `trireme sim` */
 };
 
 /* Names one sequence of draws.  Make with tr_rng_key(); pass by value. */
