@@ -13,6 +13,13 @@ static void time_text(const struct tr_plan *p, const struct tr_sim_report *r, FI
     fprintf(f, "; planned %.4g s, %+.1f %%\n", r->planned, 100.0 * (r->p50 / r->planned - 1.0));
 }
 
+static void collectives_text(const struct tr_sim_report *r, FILE *f)
+{
+    if (r->replicas_by != TR_SIM_PLANNED || r->tensor_by != TR_SIM_PLANNED)
+        fprintf(f, "%-16s %s over replicas, %s over tensor ranks\n", "collectives",
+                tr_sim_algorithm_name(r->replicas_by), tr_sim_algorithm_name(r->tensor_by));
+}
+
 static void spent_text(const struct tr_sim_report *r, FILE *f)
 {
     double all = 0.0;
@@ -67,6 +74,7 @@ static void goodput_text(const struct tr_goodput *g, FILE *f)
 void tr_sim_text(const struct tr_plan *p, const struct tr_sim_report *r, FILE *f)
 {
     time_text(p, r, f);
+    collectives_text(r, f);
     spent_text(r, f);
     use_text(r, f);
     goodput_text(&r->goodput, f);
@@ -134,6 +142,9 @@ json_t *tr_sim_json(const struct tr_plan *p, const struct tr_sim_report *r)
     json_object_set_new(all, "iteration_seconds",
                         json_pack("{s:f, s:f, s:f, s:f}", "planned", r->planned, "p10", r->p10,
                                   "p50", r->p50, "p90", r->p90));
+    json_object_set_new(all, "collectives",
+                        json_pack("{s:s, s:s}", "replicas", tr_sim_algorithm_name(r->replicas_by),
+                                  "tensor_ranks", tr_sim_algorithm_name(r->tensor_by)));
     json_object_set_new(all, "seconds_of_a_rank", spent_json(r));
     json_object_set_new(all, "links", use_json(r));
     json_object_set_new(all, "goodput", goodput_json(&r->goodput));

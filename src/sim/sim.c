@@ -189,7 +189,9 @@ enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
                                   .draws = a->jitter > 0.0 ? a->draws : 1,
                                   .ranks = p->shape.layout.world,
                                   .units = all ? whole.units : few.units,
-                                  .of = whole.units};
+                                  .of = whole.units,
+                                  .replicas_by = whole.replicas_by,
+                                  .tensor_by = whole.tensor_by};
     draw_all(&whole, all ? &whole : &few, a, out);
     if (!all)
         tr_sim_world_release(&few);

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # `trireme sim`: what it prints, writes and refuses.
 . "$srcdir/tests/tap.sh"
-plan 20
+plan 21
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -60,6 +60,11 @@ waits() { less "$(spread --queue-median-seconds 60)" "$(spread)"; }
 check "waits in the queue that vary make months vary" waits
 stepped() { less "$base" "$(number p50 --collectives ring)" && less "$(number p50 --collectives ring --what-if intra-node-us=0,inter-node-us=0)" "$base"; }
 check "each step of a ring has a latency" stepped
+chosen() {
+    sim --collectives auto --use-distributed-optimizer | grep -q '^collectives  *ring over replicas, ring over tensor ranks$' &&
+        sim --collectives auto --world-size 1024 --global-batch-size 256 --ddp-bucket-size 1000 | grep -q 'tree over replicas'
+}
+check "the algorithm that auto chooses for few bytes is a tree" chosen
 check "a trace of two ranks, whose stretches do not overlap" traced
 check "a key that there is not" refused 'inter-node-gbs' --what-if inter-node-gb=2x
 check "a value out of range" refused 'from 0.001 to 1' --what-if gemm-efficiency=2
