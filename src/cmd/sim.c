@@ -12,7 +12,7 @@
 struct ask {
     bool json, every_rank, sensitivities;
     char *machine, *speeds, *what_if, *trace, *trace_ranks;
-    double jitter, rail, leaf_over, spine_over, restart, queue, save;
+    double jitter, rail, leaf_over, spine_over, restart, queue, queue_median, save;
     int collectives;
     int64_t draws, leaf_nodes, spine_leaves;
 };
@@ -55,7 +55,11 @@ static const struct tr_opt rows[] = {
         "tenth higher"),
     ROW(REAL, restart, "restart-seconds", "300", NOT_NEGATIVE,
         "seconds from the start of a job to its first new iteration"),
-    ROW(REAL, queue, "queue-seconds", "0", NOT_NEGATIVE, "seconds in the queue after a failure"),
+    ROW(REAL, queue, "queue-seconds", "0", NOT_NEGATIVE,
+        "seconds in the queue after a failure, on average"),
+    ROW(REAL, queue_median, "queue-median-seconds", NULL, ABOVE_ZERO,
+        "with --queue-seconds: half of the waits in the queue are shorter; they are lognormal. "
+        "Unless given, all are equally long"),
     ROW(REAL, save, "save-seconds", NULL, ABOVE_ZERO,
         "seconds of a save; unless given, the checkpoint over disk-write-gbs of the profile"),
     ROW(TEXT, trace, "sim-trace", NULL, ANY,
@@ -133,6 +137,12 @@ static enum tr_status check(const struct ask *a, const struct tr_config *c)
             "--draws %lld is more than the %d that have numbers of their own; the quantiles of "
             "1000 are as good",
             (long long)a->draws, MOST_DRAWS);
+    if (a->queue_median > a->queue)
+        return TR_FAIL(TR_ECONFIG,
+                       "--queue-median-seconds %g is above the mean of %g that --queue-seconds "
+                       "gives, and a few long waits make a mean the larger one: give both, as in "
+                       "--queue-seconds 3600 --queue-median-seconds 600",
+                       a->queue_median, a->queue);
     if (a->trace_ranks && !a->trace)
         return TR_FAIL(TR_ECONFIG, "--sim-trace-ranks says which ranks --sim-trace writes: give "
                                    "--sim-trace FILE, too");
@@ -166,6 +176,7 @@ static enum tr_status ask_of(const struct ask *a, const struct tr_plan *p, struc
         .every_rank = a->every_rank,
         .restart = a->restart,
         .queue = a->queue,
+        .queue_median = a->queue_median > 0.0 ? a->queue_median : 0.0,
         .save = a->save > 0.0 ? a->save : -1.0,
     };
     if (a->speeds)

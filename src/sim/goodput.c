@@ -30,10 +30,27 @@ double tr_goodput_best(const struct tr_failures *f)
     return low;
 }
 
+/* The mean of a lognormal is median exp(s^2 / 2). */
+double tr_goodput_wait_at(const struct tr_failures *f, double z)
+{
+    if (f->median <= 0.0 || f->median >= f->queue)
+        return f->queue;
+    return f->median * exp(z * sqrt(2.0 * log(f->queue / f->median)));
+}
+
+double tr_goodput_wait(const struct tr_failures *f, uint64_t seed, int month, uint64_t number)
+{
+    float z;
+
+    tr_rng_normal(tr_rng_key(seed, TR_STREAM_SIM_QUEUE, 0, month), number, 1, &z);
+    return tr_goodput_wait_at(f, (double)z);
+}
+
 struct month {
     const struct tr_failures *f;
     struct tr_rng key;
-    uint64_t draws;
+    uint64_t seed, draws, waits;
+    int number;
     double now, fails; /* seconds since the beginning; when the next failure is */
 };
 
@@ -47,7 +64,7 @@ static void next_failure(struct month *m)
 /* It fails now, and waits in the queue. */
 static void fail(struct month *m)
 {
-    m->now = m->fails + m->f->queue;
+    m->now = m->fails + tr_goodput_wait(m->f, m->seed, m->number, m->waits++);
     next_failure(m);
 }
 
@@ -73,7 +90,10 @@ static void restart(struct month *m, double end)
 double tr_goodput_month(const struct tr_failures *f, double interval, uint64_t seed, int month)
 {
     const double end = 30.0 * 86400.0;
-    struct month m = {.f = f, .key = tr_rng_key(seed, TR_STREAM_SIM_FAILURE, 0, month)};
+    struct month m = {.f = f,
+                      .key = tr_rng_key(seed, TR_STREAM_SIM_FAILURE, 0, month),
+                      .seed = seed,
+                      .number = month};
     double useful = 0.0;
 
     next_failure(&m);

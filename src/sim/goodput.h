@@ -14,10 +14,19 @@
  *
  * (without a queue that of J. T. Daly, "A higher order estimate of the optimum checkpoint interval for restart dumps",
  * 2006), and goodput is t over it.
+ *
+ * Waits in the queue may vary: lognormal, with the mean Q and a median.  The formula needs the mean alone, since nothing
+ * fails in the queue.
  */
 struct tr_failures {
     double mtbf, save, restart, queue; /* M, C, R, Q in seconds */
+    double median;                     /* of waits, at most Q; 0: all are Q */
 };
+
+/* The wait below which a share of them stays that a standard normal number leaves below z; and wait number `number` of a
+   month. */
+double tr_goodput_wait_at(const struct tr_failures *f, double z);
+double tr_goodput_wait(const struct tr_failures *f, uint64_t seed, int month, uint64_t number);
 
 /* Goodput where saves are `interval` seconds of computation apart; and the interval for which it is best, the root of
    1 - t / M = exp(-(t + C) / M), which depends on neither R nor Q. */

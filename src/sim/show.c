@@ -13,6 +13,13 @@ static void time_text(const struct tr_plan *p, const struct tr_sim_report *r, FI
     fprintf(f, "; planned %.4g s, %+.1f %%\n", r->planned, 100.0 * (r->p50 / r->planned - 1.0));
 }
 
+static void collectives_text(const struct tr_sim_report *r, FILE *f)
+{
+    if (r->replicas_by != TR_SIM_PLANNED || r->tensor_by != TR_SIM_PLANNED)
+        fprintf(f, "%-16s %s over replicas, %s over tensor ranks\n", "collectives",
+                tr_sim_algorithm_name(r->replicas_by), tr_sim_algorithm_name(r->tensor_by));
+}
+
 static void spent_text(const struct tr_sim_report *r, FILE *f)
 {
     double all = 0.0;
@@ -41,14 +48,21 @@ static void use_text(const struct tr_sim_report *r, FILE *f)
     }
 }
 
+/* 90 % of normal numbers are below it. */
+static const double Z_OF_P90 = 1.2815515655446004;
+
 static void goodput_text(const struct tr_goodput *g, FILE *f)
 {
     if (g->failures.mtbf <= 0.0)
         return;
-    fprintf(
-        f, "\n%-16s a failure in %.4g h, a save takes %.4g s, a restart %.4g s, the queue %.4g s\n",
-        "failures", g->failures.mtbf / 3600.0, g->failures.save, g->failures.restart,
-        g->failures.queue);
+    fprintf(f,
+            "\n%-16s a failure in %.4g h, a save takes %.4g s, a restart %.4g s, the queue %.4g s",
+            "failures", g->failures.mtbf / 3600.0, g->failures.save, g->failures.restart,
+            g->failures.queue);
+    if (g->failures.median > 0.0)
+        fprintf(f, " on average (median %.4g, P90 %.4g)", g->failures.median,
+                tr_goodput_wait_at(&g->failures, Z_OF_P90));
+    fputc('\n', f);
     fprintf(f, "%-16s every %.4g s is best (Young %.4g, Daly %.4g)\n", "saves", g->best, g->young,
             g->daly);
     fprintf(f,
@@ -60,6 +74,7 @@ static void goodput_text(const struct tr_goodput *g, FILE *f)
 void tr_sim_text(const struct tr_plan *p, const struct tr_sim_report *r, FILE *f)
 {
     time_text(p, r, f);
+    collectives_text(r, f);
     spent_text(r, f);
     use_text(r, f);
     goodput_text(&r->goodput, f);
@@ -107,9 +122,11 @@ static json_t *goodput_json(const struct tr_goodput *g)
 {
     if (g->failures.mtbf <= 0.0)
         return json_null();
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
                      "mtbf_seconds", g->failures.mtbf, "save_seconds", g->failures.save,
                      "restart_seconds", g->failures.restart, "queue_seconds", g->failures.queue,
+                     "queue_p50_seconds", tr_goodput_wait_at(&g->failures, 0.0),
+                     "queue_p90_seconds", tr_goodput_wait_at(&g->failures, Z_OF_P90),
                      "best_interval_seconds", g->best, "young_interval_seconds", g->young,
                      "daly_interval_seconds", g->daly, "interval_seconds", g->interval, "expected",
                      g->expected, "mean", g->mean, "p10", g->p10, "p50", g->p50, "p90", g->p90);
@@ -125,6 +142,9 @@ json_t *tr_sim_json(const struct tr_plan *p, const struct tr_sim_report *r)
     json_object_set_new(all, "iteration_seconds",
                         json_pack("{s:f, s:f, s:f, s:f}", "planned", r->planned, "p10", r->p10,
                                   "p50", r->p50, "p90", r->p90));
+    json_object_set_new(all, "collectives",
+                        json_pack("{s:s, s:s}", "replicas", tr_sim_algorithm_name(r->replicas_by),
+                                  "tensor_ranks", tr_sim_algorithm_name(r->tensor_by)));
     json_object_set_new(all, "seconds_of_a_rank", spent_json(r));
     json_object_set_new(all, "links", use_json(r));
     json_object_set_new(all, "goodput", goodput_json(&r->goodput));

@@ -161,7 +161,8 @@ static enum tr_status add_goodput(const struct tr_plan *p, const struct tr_sim_a
     const struct tr_failures f = {.mtbf = 3600.0 * p->machine.node_mtbf / p->nodes,
                                   .save = a->save >= 0.0 ? a->save : p->budget.save_seconds,
                                   .restart = a->restart,
-                                  .queue = a->queue};
+                                  .queue = a->queue,
+                                  .median = a->queue_median};
 
     if (f.mtbf > 0.0 && f.mtbf < LEAST_MTBF)
         return TR_FAIL(TR_ECONFIG,
@@ -188,7 +189,9 @@ enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
                                   .draws = a->jitter > 0.0 ? a->draws : 1,
                                   .ranks = p->shape.layout.world,
                                   .units = all ? whole.units : few.units,
-                                  .of = whole.units};
+                                  .of = whole.units,
+                                  .replicas_by = whole.replicas_by,
+                                  .tensor_by = whole.tensor_by};
     draw_all(&whole, all ? &whole : &few, a, out);
     if (!all)
         tr_sim_world_release(&few);

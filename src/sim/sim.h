@@ -18,6 +18,7 @@ struct tr_sim_ask {
     uint64_t seed;
     bool every_rank;             /* do not look for ranks that are alike */
     double restart, queue, save; /* seconds; save < 0: as the plan has it */
+    double queue_median;         /* seconds; 0: all waits are `queue` */
     int watched;
     int *watch; /* ranks to trace, owned */
 };
@@ -42,8 +43,9 @@ struct tr_sim_use {
 struct tr_sim_report {
     double planned, p10, p50, p90; /* seconds of an iteration */
     int draws;
-    double ranks;   /* all, and */
-    int units, of;  /* groups of tensor ranks that were simulated, of how many */
+    double ranks;  /* all, and */
+    int units, of; /* groups of tensor ranks that were simulated, of how many */
+    enum tr_sim_algorithm replicas_by, tensor_by;
     int64_t events; /* of the first draw, as are the following */
     struct tr_sim_spent spent[TR_SIM_CAUSES];
     struct tr_sim_use use[TR_NET_KINDS];

@@ -360,6 +360,7 @@ static struct exchanges exchanges_of(const struct maker *k, const struct tr_sim_
     if (a == TR_SIM_PLANNED)
         return x;
     a = tr_sim_algorithm_for(a, place, kind_of(&c.reduce), bytes);
+    k->world->replicas_by = a;
     x.reduce = tr_sim_collective_of(a, place, kind_of(&c.reduce), bytes);
     x.gather = tr_sim_collective_of(a, place, TR_WORK_ALL_GATHER, c.gather.bytes / x.buckets);
     x.reduces *= c.reduce.kind == TR_DP_LEG_ALLREDUCE ? 0.5 * c.reduce.passes : c.reduce.passes;
@@ -461,7 +462,8 @@ static struct tr_sim_collective sum_of(const struct maker *k, const struct tr_si
 
     if (k->like->algorithm == TR_SIM_PLANNED)
         return tr_sim_collective_planned(place, 1.0);
-    c = tr_sim_collective_of(k->like->algorithm, place, m->kind, m->bytes);
+    k->world->tensor_by = tr_sim_algorithm_for(k->like->algorithm, place, m->kind, m->bytes);
+    c = tr_sim_collective_of(k->world->tensor_by, place, m->kind, m->bytes);
     seconds = tr_sim_collective_seconds(&c);
     for (int i = 0; i < c.phases; i++) {
         struct tr_sim_phase *x = &c.phase[i];

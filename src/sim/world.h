@@ -89,6 +89,8 @@ struct tr_sim_world {
     int w;
     double *factor; /* [units * w]: of each rank; NULL of classes */
     int *class_of;  /* [units of the whole]: NULL of the whole */
+    /* What replicas take, those of the last stage, and sums of a layer; PLANNED also where there are none. */
+    enum tr_sim_algorithm replicas_by, tensor_by;
 };
 
 /* What a world is like besides the plan; borrowed while it is opened. */

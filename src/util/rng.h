@@ -35,7 +35,8 @@ enum tr_stream {
     TR_STREAM_QUANT,       /* site: replica; item: round; index: message, place; dp/cocktail.h */
     TR_STREAM_SIM_PASS,    /* site: draw; item: rank; index: pass; of `trireme sim` */
     TR_STREAM_SIM_FAILURE, /* item: month; index: failure; of `trireme sim` */
-    TR_STREAM_SWEEP /* item: repetition; index: hash of the shape's name; of `trireme sweep` */
+    TR_STREAM_SWEEP,    /* item: repetition; index: hash of the shape's name; of `trireme sweep` */
+    TR_STREAM_SIM_QUEUE /* item: month; index: wait in the queue; of `trireme sim` */
 };
 
 /* Names one sequence of draws.  Make with tr_rng_key(); pass by value. */

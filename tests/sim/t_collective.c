@@ -394,6 +394,26 @@ static void alike(void **state)
     assert_true(fewer > 0);
 }
 
+/* Tensor ranks on three nodes of 4, leaf switches of 4 nodes: each third group is alone in its switch, and what it sums
+   between nodes is not held up.  Groups are alike up to that phase. */
+static void alike_behind(void **state)
+{
+    const struct tr_sim_like like = {.fabric = {.leaf_nodes = 4, .leaf_over = 8.0},
+                                     .algorithm = TR_SIM_HIERARCHICAL};
+    struct tr_machine m;
+    struct made b;
+
+    (void)state;
+    machine(&m);
+    m.gpus_per_node = 4;
+    make(&m, &like,
+         "--world-size 96 --num-attention-heads 12 --hidden-size 1536 --micro-batch-size 1 "
+         "--global-batch-size 8 --tensor-model-parallel-size 12",
+         &b);
+    assert_true(b.few.units > 1 && b.few.units < 8);
+    drop(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -406,6 +426,7 @@ int main(void)
         cmocka_unit_test(tensor_ranks_apart),
         cmocka_unit_test(tensor_beside_replicas),
         cmocka_unit_test(alike),
+        cmocka_unit_test(alike_behind),
     };
 
     profiles();

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # `trireme sim`: what it prints, writes and refuses.
 . "$srcdir/tests/tap.sh"
-plan 15
+plan 21
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -55,10 +55,23 @@ for rank in (0, 63):
     assert all(a[0] + a[1] <= b[0] + 0.002 for a, b in zip(own, own[1:]))
 EOF
 }
+spread() { sim --save-seconds 60 --what-if node-mtbf-hours=20 --queue-seconds 7200 "$@" | sed -n 's/.*P10 \([0-9.]*\), P50 .*/\1/p'; }
+waits() { less "$(spread --queue-median-seconds 60)" "$(spread)"; }
+check "waits in the queue that vary make months vary" waits
+stepped() { less "$base" "$(number p50 --collectives ring)" && less "$(number p50 --collectives ring --what-if intra-node-us=0,inter-node-us=0)" "$base"; }
+check "each step of a ring has a latency" stepped
+chosen() {
+    sim --collectives auto --use-distributed-optimizer | grep -q '^collectives  *ring over replicas, ring over tensor ranks$' &&
+        sim --collectives auto --world-size 1024 --global-batch-size 256 --ddp-bucket-size 1000 | grep -q 'tree over replicas'
+}
+check "the algorithm that auto chooses for few bytes is a tree" chosen
 check "a trace of two ranks, whose stretches do not overlap" traced
 check "a key that there is not" refused 'inter-node-gbs' --what-if inter-node-gb=2x
 check "a value out of range" refused 'from 0.001 to 1' --what-if gemm-efficiency=2
 check "a rank that there is not" refused 'from 0 to 63' --speeds 64:0.9
 check "oversubscription without switches" refused '--leaf-nodes' --leaf-oversubscription 2
+check "a median above the mean" refused '--queue-seconds gives' --queue-seconds 60 --queue-median-seconds 90
+check "an algorithm that there is not" refused 'hierarchical' --collectives butterfly
+check "algorithms where replicas exchange something else" refused '--collectives plan' --collectives tree --dp-mode adasum --untie-embeddings-and-output-weights
 check "more draws than have numbers" refused '65536' --jitter 1 --draws 70000
 check "a job that fails all the time" refused 'gets nowhere' --save-seconds 1 --what-if node-mtbf-hours=0.01
