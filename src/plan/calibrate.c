@@ -294,7 +294,7 @@ static void minimize(struct fit *f)
             solve(f, damping, f->gradient, step);
             better = go(f, step, &least);
         }
-        if (!better || before - least < 1e-6 * before)
+        if (!better || before - least < 1e-5 * before)
             break;
     }
     linearize(f);
@@ -348,11 +348,11 @@ static double scatter_of(const struct fit *f)
 static void choose(struct fit *f, double deviations[MOST])
 {
     f->n = 0;
+    memset(f->theta, 0, sizeof f->theta);
     for (int c = 0; c < MOST; c++)
         if (constants[c].spread > 0.0)
             f->which[f->n++] = c;
     for (int k = 0;; f->n--) {
-        memset(f->theta, 0, sizeof f->theta);
         minimize(f);
         for (int i = 0; i < f->n; i++)
             deviations[f->which[i]] = deviation(f, i);
@@ -360,6 +360,7 @@ static void choose(struct fit *f, double deviations[MOST])
         if (k < 0)
             return;
         memmove(&f->which[k], &f->which[k + 1], (size_t)(f->n - 1 - k) * sizeof f->which[0]);
+        memmove(&f->theta[k], &f->theta[k + 1], (size_t)(f->n - 1 - k) * sizeof f->theta[0]);
     }
 }
 
