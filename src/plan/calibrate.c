@@ -145,6 +145,7 @@ struct fit {
     int n, which[MOST];
     double theta[MOST];
     double *residual, *moved; /* [3 * runs], owned: of theta, and of another one */
+    double *near;             /* [3 * runs], owned: in closed form */
     double *slope;            /* [n][3 * runs], owned: of residuals by theta */
     double normal[MOST][MOST], gradient[MOST];
 };
@@ -172,7 +173,7 @@ static double residual(const struct fit *f, double planned, double measured, dou
     return planned > 0.0 && measured > 0.0 ? log(planned / measured) / error / f->scatter : 0.0;
 }
 
-static void residuals(const struct fit *f, double *out)
+static void residuals(const struct fit *f, bool exact, double *out)
 {
     const struct tr_machine m = machine_of(f);
 
@@ -183,7 +184,7 @@ static void residuals(const struct fit *f, double *out)
         memset(&out[3 * (size_t)i], 0, 3 * sizeof *out);
         if (!used(f, i))
             continue;
-        t = time_of(r, &m);
+        t = tr_plan_time_of(&r->config, &r->shape, &m, r->params, exact);
         out[3 * i] = residual(f, t.total, r->seconds, ERROR);
         out[3 * i + 1] = residual(f, t.compute + t.tensor, r->compute, PART_ERROR);
         out[3 * i + 2] = residual(f, t.optimizer, r->optimizer, PART_ERROR);
@@ -201,18 +202,20 @@ static double cost_of(const struct fit *f, const double *r)
     return sum;
 }
 
-/* The normal equations at theta, whose residuals are there; one beyond HUBER weighs less. */
+/* The normal equations at theta, whose residuals are there; one beyond HUBER weighs less.  Slopes are those of the
+   closed form of the schedule, which takes a fraction of the time. */
 static void linearize(struct fit *f)
 {
     static const double small = 1e-4;
     const int rows = 3 * f->runs;
 
+    residuals(f, false, f->near);
     for (int k = 0; k < f->n; k++) {
         f->theta[k] += small;
-        residuals(f, f->moved);
+        residuals(f, false, f->moved);
         f->theta[k] -= small;
         for (int i = 0; i < rows; i++)
-            f->slope[k * rows + i] = (f->moved[i] - f->residual[i]) / small;
+            f->slope[k * rows + i] = (f->moved[i] - f->near[i]) / small;
     }
     for (int k = 0; k < f->n; k++) {
         const double spread = constants[f->which[k]].spread;
@@ -265,7 +268,7 @@ static bool go(struct fit *f, const double *step, double *least)
     memcpy(before, f->theta, sizeof before);
     for (int k = 0; k < f->n; k++)
         f->theta[k] -= step[k];
-    residuals(f, f->moved);
+    residuals(f, true, f->moved);
     now = cost_of(f, f->moved);
     if (now < *least) {
         double *other = f->residual;
@@ -283,7 +286,7 @@ static void minimize(struct fit *f)
 {
     double least, damping = 1e-3;
 
-    residuals(f, f->residual);
+    residuals(f, true, f->residual);
     least = cost_of(f, f->residual);
     for (int i = 0; i < STEPS; i++) {
         double step[MOST], before = least;
@@ -294,7 +297,7 @@ static void minimize(struct fit *f)
             solve(f, damping, f->gradient, step);
             better = go(f, step, &least);
         }
-        if (!better || before - least < 1e-6 * before)
+        if (!better || before - least < 1e-5 * before)
             break;
     }
     linearize(f);
@@ -348,11 +351,11 @@ static double scatter_of(const struct fit *f)
 static void choose(struct fit *f, double deviations[MOST])
 {
     f->n = 0;
+    memset(f->theta, 0, sizeof f->theta);
     for (int c = 0; c < MOST; c++)
         if (constants[c].spread > 0.0)
             f->which[f->n++] = c;
     for (int k = 0;; f->n--) {
-        memset(f->theta, 0, sizeof f->theta);
         minimize(f);
         for (int i = 0; i < f->n; i++)
             deviations[f->which[i]] = deviation(f, i);
@@ -360,6 +363,7 @@ static void choose(struct fit *f, double deviations[MOST])
         if (k < 0)
             return;
         memmove(&f->which[k], &f->which[k + 1], (size_t)(f->n - 1 - k) * sizeof f->which[0]);
+        memmove(&f->theta[k], &f->theta[k + 1], (size_t)(f->n - 1 - k) * sizeof f->theta[0]);
     }
 }
 
@@ -556,6 +560,7 @@ static struct fit opened(const struct tr_machine *m, const struct tr_measured *r
                         .folds = 1,
                         .residual = room(rows),
                         .moved = room(rows),
+                        .near = room(rows),
                         .slope = room(MOST * rows)};
 }
 
@@ -585,6 +590,7 @@ enum tr_status tr_calibrate(const struct tr_machine *m, struct tr_measured *run,
     out->error_now = mean_of(&f, error_now);
     free(f.residual);
     free(f.moved);
+    free(f.near);
     free(f.slope);
     return TR_OK;
 }

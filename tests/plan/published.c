@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
 
+#include "plan/calibrate.h"
 #include "plan/profiles.h"
 #include "plan/published.h"
 
@@ -69,6 +70,68 @@ static void table(void)
         end = published_end(first);
         published_range(first, end, &low, &high);
         printf("| %s | %.2f to %.2f |\n", published[first].machine, low, high);
+    }
+}
+
+/* The logarithms of published over planned times of the rows [first, end) that were not fitted, but for row `but`. */
+static int ratios(int first, int end, int but, double *out)
+{
+    int n = 0;
+
+    for (int i = first; i < end; i++)
+        if (!published[i].fitted && i != but)
+            out[n++] = -log1p(published[i].error);
+    return n;
+}
+
+/* The rate of SC21's formula that the rows which are for fitting have, as a share of the peak: their middle one. */
+static double sc21_share(int first, int end)
+{
+    double x[PUBLISHED];
+    int n = 0;
+
+    for (int i = first; i < end; i++)
+        if (published[i].fitted)
+            x[n++] = published[i].log_sc21;
+    qsort(x, (size_t)n, sizeof *x, by_number);
+    return x[n / 2];
+}
+
+/* Of a source's rows that were not fitted: how many lie in the interval of the others of their profile, how wide that
+   is, and the errors of the plan and of SC21's formula. */
+static void print_promise(int first, int end, const char *source)
+{
+    const double share = sc21_share(first, end);
+    double wide[PUBLISHED], plan = 0.0, formula = 0.0;
+    int n = 0, inside = 0;
+
+    for (int i = first; i < end; i++) {
+        double others[PUBLISHED], low, high;
+
+        if (published[i].fitted || strcmp(published[i].source, source) != 0)
+            continue;
+        tr_calibrate_interval(others, ratios(first, end, i, others), &low, &high);
+        inside += -log1p(published[i].error) >= low && -log1p(published[i].error) <= high;
+        wide[n++] = 100.0 * (exp(high) - exp(low));
+        plan += 100.0 * fabs(published[i].error);
+        formula += 100.0 * fabs(expm1(share - published[i].log_sc21));
+    }
+    if (n == 0)
+        return;
+    qsort(wide, (size_t)n, sizeof *wide, by_number);
+    printf("| %s | %s | %d | %.1f | %d | %.0f | %.1f |\n", published[first].machine, source, n,
+           plan / n, inside, wide[n / 2], formula / n);
+}
+
+static void promises(void)
+{
+    printf("\n| profile | source | number | mean absolute | inside | width | SC21's formula |\n"
+           "|---|---|---|---|---|---|---|\n");
+    for (int first = 0, end; first < PUBLISHED; first = end) {
+        end = published_end(first);
+        for (int i = first; i < end; i++)
+            if (!seen(first, i))
+                print_promise(first, end, published[i].source);
     }
 }
 
@@ -210,7 +273,9 @@ int main(int argc, char **argv)
     published_all();
     if (argc > 1 && strcmp(argv[1], "--rows") == 0)
         print_rows();
-    else
+    else {
         table();
+        promises();
+    }
     return 0;
 }

@@ -2,11 +2,15 @@
 #ifndef TR_TESTS_PLAN_PUBLISHED_H
 #define TR_TESTS_PLAN_PUBLISHED_H
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/flops.h"
 #include "model/param.h"
+#include "plan/calibrate.h"
+#include "plan/cost.h"
 #include "plan/plan_parts.h"
 
 /*
@@ -20,7 +24,8 @@ struct published {
     const char *options;
     uint32_t crc;
     bool fitted;
-    double error; /* of the plan: planned time over published time, less 1 */
+    double error;    /* of the plan: planned time over published time, less 1 */
+    double log_sc21; /* of published time over that of SC21's formula at the peak of the GPU */
 };
 
 /* CRC-32 of IEEE 802.3, as zlib and `gzip` have it. */
@@ -38,9 +43,9 @@ static inline uint32_t published_crc(const char *text)
 
 static struct published published[] = {
 #define TIME(machine, source, table, row, ms, options) \
-    {machine, source, source "/" table "/" row, ms, 0.0, options, 0, false, 0.0},
+    {machine, source, source "/" table "/" row, ms, 0.0, options, 0, false, 0.0, 0.0},
 #define RATE(machine, source, table, row, tflops, options) \
-    {machine, source, source "/" table "/" row, 0.0, tflops, options, 0, false, 0.0},
+    {machine, source, source "/" table "/" row, 0.0, tflops, options, 0, false, 0.0, 0.0},
 #include "plan/rows.def"
 };
 
@@ -127,6 +132,29 @@ static inline double published_error(const struct published *r, const struct pub
     return r->ms > 0.0 ? 1e3 * t.total / r->ms - 1.0 : r->tflops / t.tflops - 1.0;
 }
 
+/*
+ * Narayanan et al., SC21: the operations of an iteration over GPUs and the rate of one, and the bubble, (p - 1) / (v m)
+ * of it (sections 2.2 and 3.4, equation 3).  Here at the rate of the data sheet; seconds.
+ */
+static inline double published_sc21(const struct published_run *run, const struct tr_machine *m)
+{
+    const struct tr_shape *s = &run->shape;
+    const double flops = tr_flops_count(TR_FLOPS_SC21, &s->dims, s->batches.global_batch,
+                                        s->activations.recompute != TR_RECOMPUTE_NONE);
+    const double bubble = (s->layout.p - 1.0) / s->layout.k / s->batches.micros;
+
+    return flops * (1.0 + bubble) / s->layout.world / tr_cost_peak(&s->precision, m);
+}
+
+/* A rate is by the operations of the options' own formula. */
+static inline double published_seconds(const struct published *r, const struct published_run *run,
+                                       const struct tr_machine *m)
+{
+    const struct tr_plan_time t = tr_plan_time_of(&run->config, &run->shape, m, run->params, true);
+
+    return r->ms > 0.0 ? 1e-3 * r->ms : t.total * t.tflops / r->tflops;
+}
+
 static inline void published_close(struct published_run *run)
 {
     tr_config_release(&run->config);
@@ -142,6 +170,8 @@ static inline void published_all(void)
         published_must(tr_machine_find(published[i].machine, &m), published[i].machine);
         published_open(&published[i], &run);
         published[i].error = published_error(&published[i], &run, &m);
+        published[i].log_sc21 =
+            log(published_seconds(&published[i], &run, &m) / published_sc21(&run, &m));
         published_close(&run);
     }
 }
@@ -153,8 +183,8 @@ static inline int published_by_ratio(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* The 10th and the 90th percentile of published over planned time, of the rows [first, end) that were
-   not fitted: of n in order the (n / 10)-th from either end, which is the last one of fewer than ten. */
+/* Between which published over planned time of a further run lies in eight of ten cases, by the rows [first, end) that
+   were not fitted. */
 static inline void published_range(int first, int end, double *low, double *high)
 {
     double ratio[PUBLISHED];
@@ -162,10 +192,10 @@ static inline void published_range(int first, int end, double *low, double *high
 
     for (int i = first; i < end; i++)
         if (!published[i].fitted)
-            ratio[n++] = 1.0 / (1.0 + published[i].error);
-    qsort(ratio, (size_t)n, sizeof *ratio, published_by_ratio);
-    *low = ratio[n / 10];
-    *high = ratio[n - 1 - n / 10];
+            ratio[n++] = -log1p(published[i].error);
+    tr_calibrate_interval(ratio, n, low, high);
+    *low = exp(*low);
+    *high = exp(*high);
 }
 
 #endif
