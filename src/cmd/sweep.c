@@ -8,6 +8,7 @@
 #include "config/words.h"
 #include "launch/libraries.h"
 #include "train/start.h"
+#include "util/file.h"
 #include "util/log.h"
 
 #define ROWS_OF struct tr_sweep
@@ -60,7 +61,24 @@ static const struct tr_opt rows[] = {
         "Slurm job and mpiexec outside unless given"),
     ROW(INT, ranks_per_node, "ranks-per-node", NULL, COUNT,
         "ranks on each node; those of the Slurm job, or all on this node, unless given"),
-    ROW(FLAG, dry_run, "dry-run", "off", ANY, "dry run: print what would be run, and run nothing"),
+    {.kind = TR_ROW_GROUP, .name = "Job arrays", .group = "array"},
+    OPT("array", TEXT, array, "sweep-array", NULL, ANY,
+        "write a script for sbatch instead, with an array task for each shape that has no result; "
+        "one for each "
+        "number of ranks"),
+    OPT("array", INT, array_limit, "sweep-array-limit", NULL, COUNT,
+        "array tasks that run at a time; any number unless given"),
+    OPT("array", WORDS, array_options, "sweep-array-options", NULL, ANY,
+        "options of sbatch for the script, without their dashes, as in account=abc gres=gpu:4"),
+    OPT("array", FLAG, submit, "sweep-submit", "off", ANY, "submit the scripts of --sweep-array"),
+    OPT("array", TEXT, only, "sweep-only", NULL, ANY,
+        "run the shape of that name alone, with a file of its own for its result, so that several "
+        "can run at "
+        "the same time in one folder"),
+    OPT("array", FLAG, collect, "sweep-collect", "off", ANY,
+        "run nothing: write the tables of the results that there are"),
+    OPT("array", FLAG, dry_run, "dry-run", "off", ANY,
+        "dry run: print what would be run, and run nothing"),
 };
 
 static const struct tr_options table = {"sweep", rows, sizeof rows / sizeof *rows, NULL, 0, NULL};
@@ -94,15 +112,59 @@ const struct tr_doc tr_doc_sweep = {
     .trains = true,
 };
 
+/* The value of an option as it is typed; owned by the caller. */
+static char *value_of(const struct tr_opt *o, const void *field)
+{
+    if (o->type == TR_OPT_TEXT)
+        return tr_format("%s", *(char *const *)field);
+    if (o->type == TR_OPT_INT)
+        return tr_format("%lld", (long long)*(const int64_t *)field);
+    return tr_format("%.17g", *(const double *)field);
+}
+
+static void add_option(const struct tr_opt *o, const void *field, struct tr_args *a)
+{
+    const struct tr_words *words = field;
+    char *name = tr_format("--%s", o->name), *value;
+
+    tr_args_add(a, name, "", false);
+    free(name);
+    if (o->type == TR_OPT_WORDS) {
+        for (int i = 0; i < words->count; i++)
+            tr_args_add(a, words->word[i], "", false);
+    } else if (o->type != TR_OPT_FLAG) {
+        value = value_of(o, field);
+        tr_args_add(a, value, "", false);
+        free(value);
+    }
+}
+
+/* The options that a sweep of one of the shapes has, too: all but those of arrays. */
+static void own_words(const struct tr_sweep *w, struct tr_args *a)
+{
+    for (int i = 0; i < table.rows; i++) {
+        const struct tr_opt *o = &rows[i];
+        const void *field = (const char *)w + o->offset;
+
+        if (o->kind == TR_ROW_OPT && strcmp(o->group, "array") != 0 && !tr_options_unset(o, w) &&
+            (o->type != TR_OPT_FLAG || *(const bool *)field))
+            add_option(o, field, a);
+    }
+}
+
 static enum tr_status sweep(struct tr_sweep *w, struct tr_config *c, const struct tr_args *words)
 {
+    struct tr_args own = {0};
     enum tr_status s;
 
     TR_TRY(tr_start_count(c, false));
+    own_words(w, &own);
+    w->own = &own;
     w->words = words;
     w->base = c;
     w->versions = tr_libraries_json();
     s = tr_sweep_run(w);
+    tr_args_release(&own);
     json_decref(w->versions);
     return s;
 }

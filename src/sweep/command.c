@@ -35,8 +35,7 @@ static enum tr_status train_words(const struct tr_sweep *w, const struct tr_swee
     return status;
 }
 
-/* How this very program is called. */
-static void add_self(struct tr_args *a)
+void tr_sweep_add_self(struct tr_args *a)
 {
     char path[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
@@ -54,7 +53,7 @@ enum tr_status tr_sweep_run_words(const struct tr_sweep *w, const struct tr_swee
     char *text;
 
     TR_TRY(tr_sweep_launcher(w, place, s->ranks, name, a));
-    add_self(a);
+    tr_sweep_add_self(a);
     TR_TRY(train_words(w, space, s, a));
     if (most <= 0.0)
         return TR_OK;

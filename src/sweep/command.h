@@ -23,6 +23,9 @@ enum tr_status tr_sweep_run_words(const struct tr_sweep *w, const struct tr_swee
 enum tr_status tr_sweep_command(const struct tr_sweep *w, const struct tr_sweep_space *space,
                                 const struct tr_sweep_shape *s, json_t **out) TR_MUST_CHECK;
 
+/* How this very program is called, added to `a`. */
+void tr_sweep_add_self(struct tr_args *a);
+
 /* A word as a shell takes it. */
 void tr_sweep_put_word(FILE *f, const char *word);
 

@@ -1,4 +1,5 @@
 libtrireme_a_SOURCES += \
+	src/sweep/array.c src/sweep/array.h \
 	src/sweep/command.c src/sweep/command.h \
 	src/sweep/dims.def \
 	src/sweep/guard.c src/sweep/guard.h \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sweep/results.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -226,6 +227,11 @@ static const char *shape_of(const json_t *record)
     return name ? name : "";
 }
 
+static bool is_record(const json_t *o)
+{
+    return json_is_object(o) && *shape_of(o) && json_is_array(json_object_get(o, "command"));
+}
+
 /* In the place of an older one of the same shape, or behind all. */
 static void keep(struct tr_sweep_results *r, json_t *record)
 {
@@ -246,8 +252,7 @@ static enum tr_status read_lines(struct tr_sweep_results *r, char *text)
 
         *end = '\0';
         record = json_loads(text, 0, NULL);
-        if (!json_is_object(record) || !*shape_of(record) ||
-            !json_is_array(json_object_get(record, "command"))) {
+        if (!is_record(record)) {
             json_decref(record);
             return TR_FAIL(TR_EDATA,
                            "%s, line %d, is no result of a sweep: remove the line, or take another "
@@ -272,43 +277,153 @@ static enum tr_status cut_torn(struct tr_sweep_results *r, const char *text)
                    strerror(errno));
 }
 
-static enum tr_status hold(const struct tr_sweep_results *r, double patience)
+/* Hold `fd` against other processes.  A file system without locks prevents nothing. */
+static bool hold(int fd, double patience)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
     const double deadline = tr_now() + patience;
 
-    while (flock(r->fd, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK)
-            return TR_OK; /* a file system without locks: then nothing prevents a second sweep */
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         if (tr_now() > deadline)
-            return TR_FAIL(TR_ERESOURCE,
-                           "another sweep writes %s: wait for its end, or take another "
-                           "--sweep-folder",
-                           r->path);
+            return false;
         nanosleep(&pause, NULL);
     }
-    return TR_OK;
+    return true;
 }
 
-enum tr_status tr_sweep_results_open(const char *folder, double patience,
-                                     struct tr_sweep_results *out)
+static enum tr_status open_held(const char *path, double patience, int *fd)
+{
+    *fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (*fd < 0)
+        return TR_FAIL(TR_EIO, "%s cannot be written: %s", path, strerror(errno));
+    if (hold(*fd, patience))
+        return TR_OK;
+    return TR_FAIL(TR_ERESOURCE,
+                   "another sweep writes %s: wait for its end, or take another --sweep-folder",
+                   path);
+}
+
+/* ---- files of single shapes ---- */
+
+/* The record of such a file, a new reference; NULL where another process has just taken it over. */
+static enum tr_status read_part(const char *path, json_t **record)
 {
     char *text;
+
+    *record = NULL;
+    if (access(path, F_OK) != 0)
+        return TR_OK;
+    TR_TRY(tr_regular_text(path, FILE_MOST, &text));
+    *record = json_loads(text, 0, NULL);
+    free(text);
+    if (is_record(*record))
+        return TR_OK;
+    json_decref(*record);
+    *record = NULL;
+    return TR_FAIL(TR_EDATA,
+                   "%s is no result of a sweep: remove it, or take another --sweep-folder", path);
+}
+
+/* A record into results.jsonl, unless it is there.  The file goes where no sweep of the shape is under way, which may
+   write it once more. */
+static enum tr_status take_over(struct tr_sweep_results *r, const char *path, const char *lock)
+{
+    int fd = open(lock, O_RDWR | O_CLOEXEC);
+    const bool idle = fd < 0 || hold(fd, 0.0);
+    json_t *record;
+    enum tr_status s = read_part(path, &record);
+    const json_t *known = record ? tr_sweep_results_find(r, shape_of(record)) : NULL;
+
+    if (record && !json_equal(known, record))
+        s = tr_sweep_results_add(r, json_incref(record));
+    if (record && s == TR_OK && idle)
+        unlink(path);
+    json_decref(record);
+    if (fd >= 0)
+        close(fd);
+    return s;
+}
+
+static enum tr_status one_part(struct tr_sweep_results *r, const char *name, int length)
+{
+    char *path = tr_format("%s/%s", r->parts, name);
+    char *lock = tr_format("%s/%.*s.lock", r->parts, length, name);
+    json_t *record;
     enum tr_status s;
 
-    *out = (struct tr_sweep_results){.path = tr_format("%s/results.jsonl", folder),
-                                     .newest = json_array()};
-    TR_ASSERT(out->newest);
-    out->fd = open(out->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (out->fd < 0)
-        return TR_FAIL(TR_EIO, "%s cannot be written: %s", out->path, strerror(errno));
-    TR_TRY(hold(out, patience));
-    TR_TRY(tr_regular_text(out->path, FILE_MOST, &text));
-    s = cut_torn(out, text);
+    if (!r->alone) {
+        s = take_over(r, path, lock);
+    } else {
+        s = read_part(path, &record);
+        if (record)
+            keep(r, record);
+    }
+    free(path);
+    free(lock);
+    return s;
+}
+
+static enum tr_status read_parts(struct tr_sweep_results *r)
+{
+    DIR *all = opendir(r->parts);
+    const struct dirent *one;
+    enum tr_status s = TR_OK;
+
+    while (all && s == TR_OK && (one = readdir(all)) != NULL) {
+        const size_t n = strlen(one->d_name);
+
+        if (n > 5 && strcmp(one->d_name + n - 5, ".json") == 0)
+            s = one_part(r, one->d_name, (int)n - 5);
+    }
+    if (all)
+        closedir(all);
+    return s;
+}
+
+/* ---- both ---- */
+
+static enum tr_status hold_all(struct tr_sweep_results *r, const char *only, double patience)
+{
+    char *lock;
+    enum tr_status s;
+
+    if (!only)
+        return open_held(r->path, patience, &r->fd);
+    TR_TRY(tr_make_dirs(r->parts));
+    lock = tr_format("%s/%s.lock", r->parts, only);
+    s = open_held(lock, patience, &r->fd);
+    free(lock);
+    return s;
+}
+
+static enum tr_status read_main(struct tr_sweep_results *r)
+{
+    char *text;
+    enum tr_status s = TR_OK;
+
+    if (r->alone && access(r->path, F_OK) != 0)
+        return TR_OK;
+    TR_TRY(tr_regular_text(r->path, FILE_MOST, &text));
+    if (!r->alone)
+        s = cut_torn(r, text);
     if (s == TR_OK)
-        s = read_lines(out, text);
+        s = read_lines(r, text);
     free(text);
     return s;
+}
+
+enum tr_status tr_sweep_results_open(const char *folder, const char *only, double patience,
+                                     struct tr_sweep_results *out)
+{
+    *out = (struct tr_sweep_results){.fd = -1,
+                                     .path = tr_format("%s/results.jsonl", folder),
+                                     .parts = tr_format("%s/shapes", folder),
+                                     .alone = only != NULL,
+                                     .newest = json_array()};
+    TR_ASSERT(out->newest);
+    TR_TRY(hold_all(out, only, patience));
+    TR_TRY(read_main(out));
+    return read_parts(out);
 }
 
 void tr_sweep_results_close(struct tr_sweep_results *r)
@@ -316,6 +431,7 @@ void tr_sweep_results_close(struct tr_sweep_results *r)
     if (r->fd >= 0)
         close(r->fd);
     free(r->path);
+    free(r->parts);
     json_decref(r->newest);
     *r = (struct tr_sweep_results){.fd = -1};
 }
@@ -328,19 +444,35 @@ const json_t *tr_sweep_results_find(const struct tr_sweep_results *r, const char
     return NULL;
 }
 
+static bool append(const struct tr_sweep_results *r, const char *text, size_t size)
+{
+    return tr_write_all(r->fd, text, size) == 0 && fsync(r->fd) == 0;
+}
+
+static enum tr_status write_part(const struct tr_sweep_results *r, const json_t *record,
+                                 const char *text, size_t size)
+{
+    char *path = tr_format("%s/%s.json", r->parts, shape_of(record));
+    enum tr_status s = tr_file_replace(path, text, size);
+
+    free(path);
+    return s;
+}
+
 enum tr_status tr_sweep_results_add(struct tr_sweep_results *r, json_t *record)
 {
     char *text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(9)), *line;
-    bool bad;
+    enum tr_status s = TR_OK;
 
     TR_ASSERT(text);
     line = tr_format("%s\n", text);
     free(text);
-    bad = tr_write_all(r->fd, line, strlen(line)) != 0 || fsync(r->fd) != 0;
+    if (r->alone)
+        s = write_part(r, record, line, strlen(line));
+    else if (!append(r, line, strlen(line)))
+        s = TR_FAIL(TR_EIO, "%s cannot be written: %s; the shape will be run again", r->path,
+                    strerror(errno));
     free(line);
     keep(r, record);
-    if (bad)
-        return TR_FAIL(TR_EIO, "%s cannot be written: %s; the shape will be run again", r->path,
-                       strerror(errno));
-    return TR_OK;
+    return s;
 }

@@ -59,19 +59,23 @@ json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *p
                         const struct tr_sweep_space *space, const struct tr_sweep_shape *s,
                         const json_t *command, const json_t *runs);
 
-/* results.jsonl: a record a line, the newest of a shape counts. */
+/* results.jsonl: a record a line, the newest of a shape counts.  Of a sweep of one shape alone (--sweep-only), such as
+   an array task, shapes/NAME.json: one record, written and renamed, so that any number of them share a folder. */
 struct tr_sweep_results {
-    int fd;
-    char *path;
+    int fd; /* what is locked */
+    char *path, *parts;
+    bool alone;
     json_t *newest; /* array, one of each shape */
 };
 
 /*
  * Open it, or begin one, and hold it against other sweeps as long as it is open, in this process and in
- * guards that outlive it.  A last line without an end, of a sweep that was killed, is removed.
+ * guards that outlive it.  A last line without an end, of a sweep that was killed, is removed.  Records of
+ * shapes/ are taken over, and their files removed where no sweep has them open.  With `only`, the name of a shape,
+ * its file is held instead, and all others are read and left as they are.
  * TR_ERESOURCE if another sweep has it; TR_EDATA names a line that is no record; TR_EIO.
  */
-enum tr_status tr_sweep_results_open(const char *folder, double patience,
+enum tr_status tr_sweep_results_open(const char *folder, const char *only, double patience,
                                      struct tr_sweep_results *out) TR_MUST_CHECK;
 void tr_sweep_results_close(struct tr_sweep_results *r);
 

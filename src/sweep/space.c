@@ -560,6 +560,27 @@ enum tr_status tr_sweep_space_make(const struct tr_sweep *w, const struct tr_swe
     return check_left(out);
 }
 
+enum tr_status tr_sweep_space_only(struct tr_sweep_space *s, const char *name)
+{
+    int found = 0;
+
+    while (found < s->count && strcmp(s->shape[found].name, name) != 0)
+        found++;
+    if (found == s->count)
+        return TR_FAIL(TR_ECONFIG,
+                       "--sweep-only %s: the lists have no such shape; --dry-run names those there "
+                       "are",
+                       name);
+    if (s->shape[found].dropped)
+        return TR_FAIL(TR_ECONFIG, "--sweep-only %s: it cannot be run: %s", name,
+                       s->shape[found].dropped);
+    for (int i = s->runs; i < s->count; i++)
+        free(s->shape[i].dropped);
+    s->shape[0] = s->shape[found];
+    s->count = s->runs = 1;
+    return TR_OK;
+}
+
 void tr_sweep_space_release(struct tr_sweep_space *s)
 {
     for (int i = 0; i < s->count; i++)

@@ -48,6 +48,9 @@ enum { TR_SWEEP_MOST = 4096 };
 enum tr_status tr_sweep_space_make(const struct tr_sweep *w, const struct tr_sweep_place *place,
                                    const struct tr_machine *m,
                                    struct tr_sweep_space *out) TR_MUST_CHECK;
+/* Leaves the shape of that name alone.  TR_ECONFIG, with the reason, where it cannot be run, or where there is none. */
+enum tr_status tr_sweep_space_only(struct tr_sweep_space *s, const char *name) TR_MUST_CHECK;
+
 void tr_sweep_space_release(struct tr_sweep_space *s);
 
 /* The options of training that make the shape, added to `a`. */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "sweep/array.h"
 #include "sweep/command.h"
 #include "sweep/guard.h"
 #include "sweep/place.h"
@@ -121,17 +122,23 @@ static enum tr_status look_up(struct sweep *c, int i)
     return status;
 }
 
+/* Those that run a shape alone leave the tables of the folder to others. */
+static enum tr_status write_tables(const struct sweep *c)
+{
+    return c->results.alone ? TR_OK : tr_sweep_tables(c->w, &c->results, &c->space, c->w->folder);
+}
+
 static enum tr_status open_all(struct sweep *c)
 {
     TR_TRY(tr_make_dirs(c->w->folder));
-    TR_TRY(tr_sweep_results_open(c->w->folder, 2.0 * GRACE, &c->results));
+    TR_TRY(tr_sweep_results_open(c->w->folder, c->w->only, 2.0 * GRACE, &c->results));
     c->state = calloc((size_t)c->space.runs + 1, sizeof *c->state);
     TR_ASSERT(c->state);
     for (int i = 0; i < c->space.runs; i++)
         c->state[i].runs = json_array();
     for (int i = 0; i < c->space.runs; i++)
         TR_TRY(look_up(c, i));
-    return tr_sweep_tables(c->w, &c->results, &c->space, c->w->folder);
+    return write_tables(c);
 }
 
 /* Shapes with nothing left to run, and of these those that trained to their end. */
@@ -365,7 +372,7 @@ static enum tr_status keep_run(struct sweep *c, int i, const struct tr_sweep_see
     }
     json_decref(command);
     if (status == TR_OK)
-        status = tr_sweep_tables(c->w, &c->results, &c->space, c->w->folder);
+        status = write_tables(c);
     return status;
 }
 
@@ -597,13 +604,75 @@ static enum tr_status tell_results(const struct sweep *c)
     tr_print("%d of %d shapes trained to their end", good, c->space.runs);
     if (early > 0)
         tr_print(", %d stopped early", early);
-    tr_print("; tables: %s/results.md, .csv\n", c->w->folder);
+    if (c->results.alone)
+        tr_print("; --sweep-collect has the tables\n");
+    else
+        tr_print("; tables: %s/results.md, .csv\n", c->w->folder);
     if (good > 0)
         return tell_best(c);
     return TR_FAIL(TR_ERESOURCE,
-                   "no shape trained to its end: %s/results.md has the reasons, and --sweep-again "
+                   "no shape trained to its end: %s/%s the reasons, and --sweep-again "
                    "runs them once more",
-                   c->w->folder);
+                   c->w->folder, c->results.alone ? "*.log have" : "results.md has");
+}
+
+/* ---- job arrays ---- */
+
+/* What cannot be said together, or says nothing. */
+static enum tr_status check_array(const struct tr_sweep *w)
+{
+    if ((w->array != NULL) + (w->only != NULL) + w->collect > 1)
+        return TR_FAIL(TR_ECONFIG, "--sweep-array writes scripts, --sweep-only runs a shape and "
+                                   "--sweep-collect makes tables: take one of them");
+    if (!w->array && (w->submit || w->array_options.count > 0 || w->array_limit != TR_UNSET_INT))
+        return TR_FAIL(TR_ECONFIG,
+                       "--sweep-submit, --sweep-array-options and --sweep-array-limit are of "
+                       "scripts of job arrays: give --sweep-array FILE, or leave them out");
+    if (w->array && w->node_hours > TR_UNSET_REAL)
+        return TR_FAIL(TR_ECONFIG,
+                       "array tasks run at the same time and know of no common budget: leave out "
+                       "--sweep-node-hours, and give --sweep-array-limit or fewer shapes");
+    return TR_OK;
+}
+
+/* Scripts for all shapes that have runs left. */
+static enum tr_status make_arrays(struct sweep *c)
+{
+    struct tr_sweep_task *task = calloc((size_t)c->space.runs + 1, sizeof *task);
+    int *order = calloc((size_t)c->space.runs + 1, sizeof *order), n = 0;
+    enum tr_status s;
+
+    TR_ASSERT(task && order);
+    tr_sweep_shuffle(c->w, &c->space, 0, order);
+    for (int i = 0; i < c->space.runs; i++) {
+        const struct tr_sweep_shape *shape = &c->space.shape[order[i]];
+        const int64_t left = c->state ? runs_left(c, order[i]) : c->w->repeats;
+
+        if (left > 0)
+            task[n++] = (struct tr_sweep_task){shape, (double)left * (limit_of(c, shape) + GRACE) +
+                                                          START + MARGIN};
+    }
+    if (n == 0)
+        tr_print("all %d shapes have results, so there is nothing to submit\n", c->space.runs);
+    s = tr_sweep_arrays(c->w, &c->place, task, n);
+    free(task);
+    free(order);
+    return s;
+}
+
+/* What is there so far. */
+static enum tr_status tell_collected(const struct sweep *c)
+{
+    const int done = count_ready(c);
+
+    if (done == c->space.runs)
+        return tell_results(c);
+    TR_TRY(tell_best(c));
+    return TR_FAIL(
+        TR_ETEMP,
+        "%d of %d shapes have results so far, which are in %s/results.md; call it again, "
+        "or run the others with --sweep-array or without --sweep-collect",
+        done, c->space.runs, c->w->folder);
 }
 
 static enum tr_status sweep(struct sweep *c)
@@ -611,6 +680,7 @@ static enum tr_status sweep(struct sweep *c)
     const struct tr_sweep *w = c->w;
 
     TR_TRY(check(w, w->base));
+    TR_TRY(check_array(w));
     if (w->machine)
         TR_TRY(tr_machine_find(w->machine, &c->machine));
     c->has_machine = w->machine != NULL;
@@ -618,11 +688,17 @@ static enum tr_status sweep(struct sweep *c)
     TR_TRY(tr_sweep_space_make(w, &c->place, c->has_machine ? &c->machine : NULL, &c->space));
     for (int i = 0; i < c->space.variants.number; i++)
         TR_TRY(check(w, &c->space.variants.config[i]));
+    if (w->only)
+        TR_TRY(tr_sweep_space_only(&c->space, w->only));
     tell_place(c);
     if (w->dry_run)
-        return tell_runs(c);
+        return w->array ? make_arrays(c) : tell_runs(c);
     TR_TRY(tr_guard_signals());
     TR_TRY(open_all(c));
+    if (w->array)
+        return make_arrays(c);
+    if (w->collect)
+        return tell_collected(c);
     TR_TRY(run_all(c));
     return tell_results(c);
 }

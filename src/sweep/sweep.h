@@ -21,6 +21,7 @@
  *   place.h    where it runs, until when, and how ranks are started there
  *   guard.h    one run: started, ended when it takes too long or when the sweep ends
  *   results.h  what a run's log says, and the file that a sweep goes on from
+ *   array.h    scripts of job arrays that run them
  *   tables.h   that file as Markdown and CSV
  */
 enum tr_sweep_dim {
@@ -44,6 +45,17 @@ struct tr_sweep {
     char *folder, *machine, *launcher;
     char *autotune_log; /* Horovod's CSV of bucket sizes, or NULL */
     bool again, dry_run;
+
+    /* Job arrays, see array.h. */
+    char *array;                   /* file of the script, or NULL */
+    struct tr_words array_options; /* of sbatch, without their dashes */
+    int64_t array_limit;           /* array tasks at a time; TR_UNSET_INT: any number */
+    bool submit;
+    char *only;   /* name of the one shape to run, with a file of its own for its result, or NULL */
+    bool collect; /* run nothing */
+
+    const struct tr_args
+        *own; /* the options of this verb that a sweep of one of the shapes has, too */
 
     const struct tr_args *words;  /* options of training, argument files opened up */
     const struct tr_config *base; /* the same, parsed */

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# `trireme sweep` in the shell of a real salloc, on two nodes of a virtual cluster.
+# `trireme sweep` in the shell of a real salloc, and in the tasks of real job arrays, on two nodes of a virtual cluster.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 slurm_start --nodes 2 --cpus 4 --gpus 0 --conf InactiveLimit=0
-plan 11
+plan 16
 cat > "$work/tiny.args" <<'ARGS'
 --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
 --vocab-size 256 --mock-data --lr 0.001 --micro-batch-size 1 --global-batch-size 8
 ARGS
+same() { [ "$1" = "$2" ] || { echo "'$1' / '$2'"; return 1; }; }
 has() { grep -qE -e "$1" "$2" || { cat "$2"; return 1; }; }
 # allocated MINUTES OPTION...: a sweep inside an allocation of two ranks on each of two nodes.
 allocated() {
@@ -45,3 +46,15 @@ ending() {
     [ $? = 75 ] && has 'the job comes to its end; 0 of 1 shapes' "$work/out"
 }
 check "nothing begins that the end of the job would interrupt" ending
+
+# Four tasks of two arrays, two at a time, on one node and on two.
+arrays() { slurm "$trireme" sweep "@$work/tiny.args" --ranks 2,4 --ranks-per-node 2 --sweep-tensor 1,2 --sweep-iters 4 \
+    --sweep-warmup 1 --sweep-folder arrays "$@"; }
+check "arrays of two numbers of ranks are submitted" arrays --sweep-array job.sbatch --sweep-array-limit 1 --sweep-submit \
+    --sweep-array-options partition=cpu overcommit
+check "both" same "$(cd "$work" && echo job-*.sbatch)" "job-ranks2.sbatch job-ranks4.sbatch"
+collected() { arrays --sweep-collect > "$work/out" 2>&1; }
+check "their results are collected when all have ended" wait_for 240 collected
+check "all of them" has '^4 of 4 shapes trained to their end' "$work/out"
+jobs() { grep -o '"ranks":[0-9]*,"nodes":[0-9]*\|"job":"[0-9]*"' "$work/arrays/results.jsonl" | sort -u | sed 's/"job".*/job/' | xargs; }
+check "each in a job of its own, on the nodes of its ranks" same "$(jobs)" "job job job job ranks:2,nodes:1 ranks:4,nodes:2"
