@@ -12,7 +12,7 @@
  * Flight records of all ranks of a run that hung or crashed (comm/flight.h), aligned by group and number, and which
  * rank held up the others.
  */
-enum { TR_FLIGHT_NAME_BYTES = 64, TR_FLIGHT_WHY_BYTES = 512 };
+enum { TR_FLIGHT_NAME_BYTES = 64 };
 
 /* A call of a record.  Times are seconds since 1970, by the clock of the rank's host. */
 struct tr_flight_row {
@@ -31,7 +31,6 @@ struct tr_flight_record {
     enum { TR_FLIGHT_MISSING, TR_FLIGHT_REFUSED, TR_FLIGHT_READ } state;
     char host[TR_HOST_BYTES]; /* "" where no record says it */
     enum tr_flight_cause cause;
-    char why[TR_FLIGHT_WHY_BYTES]; /* it was written */
     double written;
     struct tr_flight_row *row; /* owned, the oldest first */
     int rows;                  /* 0 unless it was read */

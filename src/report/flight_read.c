@@ -185,6 +185,7 @@ static const char *take_hosts(const json_t *list, struct tr_flight_file *out)
 static const char *take_all(const json_t *all, struct tr_flight_file *out)
 {
     struct take t = {.from = all};
+    char why[TR_SENTENCE];
     int64_t now, written;
     double origin;
     const char *wrong;
@@ -194,7 +195,7 @@ static const char *take_all(const json_t *all, struct tr_flight_file *out)
     out->rank = (int)whole(&t, "rank", 0, out->ranks - 1);
     text(&t, "host", out->record.host, sizeof out->record.host);
     take_cause(&t, &out->record);
-    text(&t, "why", out->record.why, sizeof out->record.why);
+    text(&t, "why", why, sizeof why);
     written = whole(&t, "written_us", 0, MOST_US);
     now = whole(&t, "now_us", 0, MOST_US);
     if (t.wrong)

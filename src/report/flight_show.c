@@ -223,6 +223,24 @@ static void note_of_folder(const struct tr_flights *f, struct tr_table *t)
                   f->older > 0 ? ", and earlier starts others" : "");
 }
 
+/* Ranks without a record, for which nobody waits, come last of those without one; when a job is killed they are many. */
+enum { NAMED = 16 };
+
+static bool is_one_of_many(const struct tr_flight_verdict *v, int i)
+{
+    return i >= NAMED && v[i].why == TR_FLIGHT_NO_RECORD && !v[i].expected;
+}
+
+static void note_many(const struct tr_flight_verdict *v, int n, struct tr_table *t)
+{
+    int more = 0;
+
+    for (int i = 0; i < n; i++)
+        more += is_one_of_many(v, i);
+    if (more > 0)
+        tr_table_note(t, "%d more ranks left no record, and nobody is seen to wait for them", more);
+}
+
 void tr_flights_show(const struct tr_flights *f, struct tr_table t[TR_FLIGHT_TABLES])
 {
     struct tr_flight_verdict *v;
@@ -232,7 +250,9 @@ void tr_flights_show(const struct tr_flights *f, struct tr_table t[TR_FLIGHT_TAB
                   VERDICT_COLUMNS);
     tr_table_init(&t[1], "pending", "Calls that had not ended", pending_columns, PENDING_COLUMNS);
     for (int i = 0; i < n; i++)
-        put_verdict(f, &v[i], &t[0]);
+        if (!is_one_of_many(v, i))
+            put_verdict(f, &v[i], &t[0]);
+    note_many(v, n, &t[0]);
     if (n == 0)
         put_nobody(f, &t[0]);
     note_of_folder(f, &t[0]);
