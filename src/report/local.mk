@@ -3,7 +3,7 @@ libtrireme_a_SOURCES += \
 	src/report/breakdown.c src/report/breakdown.h src/report/columns.c src/report/columns.def \
 	src/report/columns.h src/report/compare.c src/report/compare.h \
 	src/report/draw.c src/report/draw.h src/report/draw_text.c src/report/ends.def src/report/facts.def \
-	src/report/fields.def src/report/flight.c src/report/flight.h src/report/flight_read.c \
+	src/report/fields.def src/report/flight_align.c src/report/flight_align.h src/report/flight_read.c \
 	src/report/flight_show.c src/report/gpus.def src/report/log_line.c src/report/log_slow.c src/report/log_terminal.c src/report/log_timers.c \
 	src/report/model_args.def src/report/oddities.def src/report/order.c src/report/order.h src/report/parts.def \
 	src/report/plot.c src/report/plot.h src/report/present.c src/report/present.h src/report/reader.h \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Flight records of the ranks of a run, of which one is changed. */
-#include "report/flight.h"
+#include "report/flight_align.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,13 +42,13 @@ static size_t seed(int n, uint8_t *out, size_t most)
     return sizeof changed - 1;
 }
 
-static void show(const struct tr_flights *f)
+static void show(const struct tr_flight_set *f)
 {
     struct tr_table t[TR_FLIGHT_TABLES];
     FILE *out = fopen("/dev/null", "we");
 
     MUST(out);
-    tr_flights_show(f, t);
+    tr_flight_set_show(f, t);
     tr_tables_write(t, TR_FLIGHT_TABLES, TR_TABLE_TEXT, out);
     tr_tables_write(t, TR_FLIGHT_TABLES, TR_TABLE_JSON, out);
     for (int i = 0; i < TR_FLIGHT_TABLES; i++)
@@ -58,14 +58,14 @@ static void show(const struct tr_flights *f)
 
 static void run(const uint8_t *data, size_t size)
 {
-    struct tr_flights f;
+    struct tr_flight_set f;
 
     mkdir(fuzz_path("flight"), 0777);
     fuzz_put("flight/rank-00000.json", (const uint8_t *)other, sizeof other - 1);
     fuzz_put("flight/rank-00001.json", data, size);
-    if (tr_flights_read(fuzz_path("flight"), &f) == TR_OK)
+    if (tr_flight_set_read(fuzz_path("flight"), &f) == TR_OK)
         show(&f);
-    tr_flights_release(&f);
+    tr_flight_set_release(&f);
 }
 
 static const char *const words[] = {"\"ranks\": ",
