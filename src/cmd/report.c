@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "config/config.h"
-#include "report/flight.h"
+#include "report/flight_align.h"
 #include "report/logs.h"
 #include "report/plot.h"
 #include "report/present.h"
@@ -403,11 +403,11 @@ static enum tr_status write_timeline(const struct options *o, const char *path)
 static enum tr_status write_flights(const struct options *o, const char *folder)
 {
     struct tr_table t[TR_FLIGHT_TABLES];
-    struct tr_flights flights;
-    enum tr_status s = tr_flights_read(folder, &flights);
+    struct tr_flight_set flights;
+    enum tr_status s = tr_flight_set_read(folder, &flights);
 
     if (s == TR_OK) {
-        tr_flights_show(&flights, t);
+        tr_flight_set_show(&flights, t);
         s = write_to(o, t, TR_FLIGHT_TABLES);
         for (int i = 0; i < TR_FLIGHT_TABLES; i++)
             tr_table_release(&t[i]);
@@ -415,7 +415,7 @@ static enum tr_status write_flights(const struct options *o, const char *folder)
     if (s == TR_OK && flights.refused > 0)
         s = TR_FAIL(TR_EDATA, "%s is no flight record, so what its rank was in is not known",
                     flights.first);
-    tr_flights_release(&flights);
+    tr_flight_set_release(&flights);
     return s;
 }
 

@@ -11,7 +11,7 @@
 /*
  * The flight recorder, as PyTorch has one for NCCL: the last TR_FLIGHT_CALLS calls of this rank, of all groups and
  * transports, always on.  What a rank was in when a run hangs or crashes goes into a file, the flight record, and
- * `trireme report --flight` (report/flight.h) compares those of all ranks.
+ * `trireme report --flight` (report/flight_align.h) compares those of all ranks.
  *
  * One thread, that of the rank, begins and ends calls; any thread and any signal handler may read them or write
  * the file meanwhile.  To begin and end a call takes two looks at the clock and some stores: no lock, no memory.

@@ -162,10 +162,11 @@ static bool names_one(const char *list)
     return list && *list && !strchr(list, ',');
 }
 
-/* What `scontrol show config` says, "KEY = VALUE": the version of Slurm and the fence of PMIx. */
+/* What `scontrol show config` says, "KEY = VALUE": the version of Slurm and the fence of PMIx.  It answers at once unless the
+   machine of the controller is busy. */
 static void ask_slurm(struct tr_job_facts *job)
 {
-    FILE *f = popen("timeout 1 scontrol show config 2>/dev/null", "re");
+    FILE *f = popen("timeout 8 scontrol show config 2>/dev/null", "re");
     char line[512], word[64];
     int year, month;
 

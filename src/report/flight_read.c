@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "report/flight.h"
+#include "report/flight_align.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -185,6 +185,7 @@ static const char *take_hosts(const json_t *list, struct tr_flight_file *out)
 static const char *take_all(const json_t *all, struct tr_flight_file *out)
 {
     struct take t = {.from = all};
+    char why[TR_SENTENCE];
     int64_t now, written;
     double origin;
     const char *wrong;
@@ -194,7 +195,7 @@ static const char *take_all(const json_t *all, struct tr_flight_file *out)
     out->rank = (int)whole(&t, "rank", 0, out->ranks - 1);
     text(&t, "host", out->record.host, sizeof out->record.host);
     take_cause(&t, &out->record);
-    text(&t, "why", out->record.why, sizeof out->record.why);
+    text(&t, "why", why, sizeof why);
     written = whole(&t, "written_us", 0, MOST_US);
     now = whole(&t, "now_us", 0, MOST_US);
     if (t.wrong)
@@ -252,7 +253,7 @@ static void free_names(struct dirent **name, int n)
 }
 
 /* The folder of the newest start, whose name is the last; there may be records of others. */
-static enum tr_status find_folder(const char *folder, struct tr_flights *f)
+static enum tr_status find_folder(const char *folder, struct tr_flight_set *f)
 {
     struct dirent **name = NULL;
     int n = scandir(folder, &name, is_record, alphasort);
@@ -278,7 +279,7 @@ static enum tr_status find_folder(const char *folder, struct tr_flights *f)
         folder);
 }
 
-static void refuse(struct tr_flights *f, const char *path, int rank)
+static void refuse(struct tr_flight_set *f, const char *path, int rank)
 {
     tr_log(TR_LOG_WARNING, "%s", tr_last_error());
     if (f->refused++ == 0)
@@ -287,7 +288,7 @@ static void refuse(struct tr_flights *f, const char *path, int rank)
         f->record[rank].state = TR_FLIGHT_REFUSED;
 }
 
-static void take_host_names(struct tr_flights *f, const struct tr_flight_file *file)
+static void take_host_names(struct tr_flight_set *f, const struct tr_flight_file *file)
 {
     for (int r = 0; file->host && r < f->ranks; r++)
         if (!f->record[r].host[0])
@@ -295,7 +296,7 @@ static void take_host_names(struct tr_flights *f, const struct tr_flight_file *f
 }
 
 /* A record says of how many ranks it is one; the first that can be read counts. */
-static enum tr_status accept(struct tr_flights *f, const char *path, int rank,
+static enum tr_status accept(struct tr_flight_set *f, const char *path, int rank,
                              struct tr_flight_file *file)
 {
     if (file->rank != rank)
@@ -315,7 +316,7 @@ static enum tr_status accept(struct tr_flights *f, const char *path, int rank,
     return TR_OK;
 }
 
-static void read_one(struct tr_flights *f, const char *name)
+static void read_one(struct tr_flight_set *f, const char *name)
 {
     char *path = tr_format("%s/%s", f->folder, name), *bytes_of = NULL;
     const int rank = (int)strtol(name + 5, NULL, 10);
@@ -337,12 +338,12 @@ static void read_one(struct tr_flights *f, const char *name)
     free(path);
 }
 
-enum tr_status tr_flights_read(const char *folder, struct tr_flights *out)
+enum tr_status tr_flight_set_read(const char *folder, struct tr_flight_set *out)
 {
     struct dirent **name = NULL;
     int n;
 
-    *out = (struct tr_flights){0};
+    *out = (struct tr_flight_set){0};
     TR_TRY(find_folder(folder, out));
     n = scandir(out->folder, &name, is_record, alphasort);
     for (int i = 0; i < n; i++)
@@ -354,12 +355,12 @@ enum tr_status tr_flights_read(const char *folder, struct tr_flights *out)
                    out->first ? ", and one that cannot: " : "", out->first ? out->first : "");
 }
 
-void tr_flights_release(struct tr_flights *f)
+void tr_flight_set_release(struct tr_flight_set *f)
 {
     for (int r = 0; r < f->ranks; r++)
         free(f->record[r].row);
     free(f->record);
     free(f->folder);
     free(f->first);
-    *f = (struct tr_flights){0};
+    *f = (struct tr_flight_set){0};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "report/flight.h"
+#include "report/flight_align.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -58,14 +58,14 @@ static const char *where_text(const struct tr_flight_row *r, char text[CALL_TEXT
     return text;
 }
 
-static void who_text(const struct tr_flights *f, int rank, char text[CALL_TEXT])
+static void who_text(const struct tr_flight_set *f, int rank, char text[CALL_TEXT])
 {
     const char *host = f->record[rank].host;
 
     snprintf(text, CALL_TEXT, "rank %d%s%s", rank, host[0] ? " on " : "", host);
 }
 
-static void note_absent(const struct tr_flights *f, const struct tr_flight_verdict *v,
+static void note_absent(const struct tr_flight_set *f, const struct tr_flight_verdict *v,
                         const char *who, struct tr_table *t)
 {
     const bool refused = f->record[v->rank].state == TR_FLIGHT_REFUSED;
@@ -98,7 +98,7 @@ static void note_behind(const struct tr_flight_verdict *v, const char *who, stru
 }
 
 /* The call in which it is waited for, or else its own last one. */
-static void note_silent(const struct tr_flights *f, const struct tr_flight_verdict *v,
+static void note_silent(const struct tr_flight_set *f, const struct tr_flight_verdict *v,
                         const char *who, struct tr_table *t)
 {
     const struct tr_flight_record *record = &f->record[v->rank];
@@ -118,7 +118,8 @@ static void note_silent(const struct tr_flights *f, const struct tr_flight_verdi
                   who, rest);
 }
 
-static void note(const struct tr_flights *f, const struct tr_flight_verdict *v, struct tr_table *t)
+static void note(const struct tr_flight_set *f, const struct tr_flight_verdict *v,
+                 struct tr_table *t)
 {
     char who[CALL_TEXT], call[CALL_TEXT], own[CALL_TEXT], where[CALL_TEXT];
 
@@ -160,7 +161,7 @@ static void put_call(struct tr_table *t, const struct tr_flight_row *r)
     tr_table_text(t, "%s", tr_flight_kind_name(r->kind));
 }
 
-static void put_verdict(const struct tr_flights *f, const struct tr_flight_verdict *v,
+static void put_verdict(const struct tr_flight_set *f, const struct tr_flight_verdict *v,
                         struct tr_table *t)
 {
     tr_table_real(t, v->rank, 0);
@@ -175,7 +176,7 @@ static void put_verdict(const struct tr_flights *f, const struct tr_flight_verdi
     note(f, v, t);
 }
 
-static bool any_pending(const struct tr_flights *f)
+static bool any_pending(const struct tr_flight_set *f)
 {
     for (int r = 0; r < f->ranks; r++)
         for (int i = 0; i < f->record[r].rows; i++)
@@ -185,7 +186,7 @@ static bool any_pending(const struct tr_flights *f)
 }
 
 /* A row all the same, since a table without one is not shown. */
-static void put_nobody(const struct tr_flights *f, struct tr_table *t)
+static void put_nobody(const struct tr_flight_set *f, struct tr_table *t)
 {
     tr_table_none(t);
     tr_table_none(t);
@@ -199,7 +200,7 @@ static void put_nobody(const struct tr_flights *f, struct tr_table *t)
                       : "no rank was in a call that had not ended");
 }
 
-static void put_pending(const struct tr_flights *f, int rank, const struct tr_flight_row *r,
+static void put_pending(const struct tr_flight_set *f, int rank, const struct tr_flight_row *r,
                         struct tr_table *t)
 {
     tr_table_real(t, rank, 0);
@@ -213,7 +214,7 @@ static void put_pending(const struct tr_flights *f, int rank, const struct tr_fl
     tr_table_real(t, r->chunk >= 0 ? (double)r->chunk : NAN, 0);
 }
 
-static void note_of_folder(const struct tr_flights *f, struct tr_table *t)
+static void note_of_folder(const struct tr_flight_set *f, struct tr_table *t)
 {
     int read = 0;
 
@@ -223,16 +224,36 @@ static void note_of_folder(const struct tr_flights *f, struct tr_table *t)
                   f->older > 0 ? ", and earlier starts others" : "");
 }
 
-void tr_flights_show(const struct tr_flights *f, struct tr_table t[TR_FLIGHT_TABLES])
+/* Ranks without a record, for which nobody waits, come last of those without one; when a job is killed they are many. */
+enum { NAMED = 16 };
+
+static bool is_one_of_many(const struct tr_flight_verdict *v, int i)
+{
+    return i >= NAMED && v[i].why == TR_FLIGHT_NO_RECORD && !v[i].expected;
+}
+
+static void note_many(const struct tr_flight_verdict *v, int n, struct tr_table *t)
+{
+    int more = 0;
+
+    for (int i = 0; i < n; i++)
+        more += is_one_of_many(v, i);
+    if (more > 0)
+        tr_table_note(t, "%d more ranks left no record, and nobody is seen to wait for them", more);
+}
+
+void tr_flight_set_show(const struct tr_flight_set *f, struct tr_table t[TR_FLIGHT_TABLES])
 {
     struct tr_flight_verdict *v;
-    const int n = tr_flights_align(f, &v);
+    const int n = tr_flight_set_align(f, &v);
 
     tr_table_init(&t[0], "flight", "Ranks that held up the others", verdict_columns,
                   VERDICT_COLUMNS);
     tr_table_init(&t[1], "pending", "Calls that had not ended", pending_columns, PENDING_COLUMNS);
     for (int i = 0; i < n; i++)
-        put_verdict(f, &v[i], &t[0]);
+        if (!is_one_of_many(v, i))
+            put_verdict(f, &v[i], &t[0]);
+    note_many(v, n, &t[0]);
     if (n == 0)
         put_nobody(f, &t[0]);
     note_of_folder(f, &t[0]);

@@ -16,8 +16,8 @@ libtrireme_a_SOURCES += \
 	src/report/ends.def \
 	src/report/facts.def \
 	src/report/fields.def \
-	src/report/flight.c \
-	src/report/flight.h \
+	src/report/flight_align.c \
+	src/report/flight_align.h \
 	src/report/flight_read.c \
 	src/report/flight_show.c \
 	src/report/gpus.def \

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/flight.h"
+#include "report/flight_align.h"
 
 enum { RANKS = 4, WORLD = 1, PAIR = 2, OTHER_PAIR = 3, T0 = 1795000000 };
 
-static struct tr_flights f;
+static struct tr_flight_set f;
 static struct tr_flight_record record[RANKS];
 static struct tr_flight_row row[RANKS][TR_FLIGHT_CALLS];
 static struct tr_flight_verdict *verdict;
@@ -24,7 +24,7 @@ static int begin(void **state)
             .state = TR_FLIGHT_READ, .cause = TR_FLIGHT_HANG, .written = T0 + 10.0, .row = row[r]};
         snprintf(record[r].host, sizeof record[r].host, "n%d", r);
     }
-    f = (struct tr_flights){.ranks = RANKS, .record = record};
+    f = (struct tr_flight_set){.ranks = RANKS, .record = record};
     return 0;
 }
 
@@ -73,7 +73,7 @@ static void message(int r, enum tr_flight_kind kind, int peer, int seq, double a
 
 static int align(void)
 {
-    return tr_flights_align(&f, &verdict);
+    return tr_flight_set_align(&f, &verdict);
 }
 
 /* One rank is named, and it is this one. */

@@ -12,7 +12,7 @@
  * Flight records of all ranks of a run that hung or crashed (comm/flight.h), aligned by group and number, and which
  * rank held up the others.
  */
-enum { TR_FLIGHT_NAME_BYTES = 64, TR_FLIGHT_WHY_BYTES = 512 };
+enum { TR_FLIGHT_NAME_BYTES = 64 };
 
 /* A call of a record.  Times are seconds since 1970, by the clock of the rank's host. */
 struct tr_flight_row {
@@ -31,13 +31,12 @@ struct tr_flight_record {
     enum { TR_FLIGHT_MISSING, TR_FLIGHT_REFUSED, TR_FLIGHT_READ } state;
     char host[TR_HOST_BYTES]; /* "" where no record says it */
     enum tr_flight_cause cause;
-    char why[TR_FLIGHT_WHY_BYTES]; /* it was written */
     double written;
     struct tr_flight_row *row; /* owned, the oldest first */
     int rows;                  /* 0 unless it was read */
 };
 
-struct tr_flights {
+struct tr_flight_set {
     int ranks;
     struct tr_flight_record *record; /* [ranks], owned */
     char *folder;                    /* of the files, owned */
@@ -50,8 +49,8 @@ struct tr_flights {
  * The records in `folder`, or, where that is the folder of a run or a log, those of its newest start that left some.
  * TR_EDATA if there are none, or none that is one.  Release it in any case.
  */
-enum tr_status tr_flights_read(const char *folder, struct tr_flights *out) TR_MUST_CHECK;
-void tr_flights_release(struct tr_flights *f);
+enum tr_status tr_flight_set_read(const char *folder, struct tr_flight_set *out) TR_MUST_CHECK;
+void tr_flight_set_release(struct tr_flight_set *f);
 
 /* One file, whose name is in sentences: `bytes` of text.  *rank, *ranks and *out are set on success; `hosts` may become a
    list of as many hosts as there are ranks, owned by the caller.  TR_EDATA with what is wrong. */
@@ -95,10 +94,10 @@ struct tr_flight_verdict {
 };
 
 /* The ranks to name, those of the first reason first; *out is owned by the caller and borrows rows of `f`.  How many. */
-int tr_flights_align(const struct tr_flights *f, struct tr_flight_verdict **out);
+int tr_flight_set_align(const struct tr_flight_set *f, struct tr_flight_verdict **out);
 
 /* Two tables, to be released: who is named, with a sentence for each as notes, and the calls that have not ended. */
 enum { TR_FLIGHT_TABLES = 2 };
-void tr_flights_show(const struct tr_flights *f, struct tr_table t[TR_FLIGHT_TABLES]);
+void tr_flight_set_show(const struct tr_flight_set *f, struct tr_table t[TR_FLIGHT_TABLES]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "report/flight.h"
+#include "report/flight_align.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct item {
 };
 
 struct align {
-    const struct tr_flights *f;
+    const struct tr_flight_set *f;
     struct item *item; /* all calls: of a group together, of a number together */
     int items;
     struct tr_flight_verdict *verdict; /* [ranks] */
@@ -85,7 +85,7 @@ static bool same_key(const struct item *a, const struct item *b)
 
 static void collect(struct align *a)
 {
-    const struct tr_flights *f = a->f;
+    const struct tr_flight_set *f = a->f;
     size_t n = 0;
 
     for (int r = 0; r < f->ranks; r++)
@@ -370,7 +370,7 @@ static int by_reason(const void *a, const void *b)
     return order[0] ? order[0] : order[1] ? order[1] : ORDER(x->rank, y->rank);
 }
 
-int tr_flights_align(const struct tr_flights *f, struct tr_flight_verdict **out)
+int tr_flight_set_align(const struct tr_flight_set *f, struct tr_flight_verdict **out)
 {
     const size_t ranks = (size_t)f->ranks;
     struct align a = {.f = f,
