@@ -7,7 +7,8 @@ libtrireme_a_SOURCES += \
 	src/report/fields.def src/report/gpus.def src/report/log_line.c src/report/log_slow.c src/report/log_terminal.c src/report/log_timers.c \
 	src/report/model_args.def src/report/oddities.def src/report/order.c src/report/order.h src/report/palette.def \
 	src/report/parts.def src/report/pictures.def \
-	src/report/plot.c src/report/plot.h src/report/plot_axis.c src/report/plot_parts.h src/report/plot_scaling.c src/report/plots.def \
+	src/report/plan_file.c src/report/plan_file.h \
+	src/report/plot.c src/report/plot.h src/report/plot_axis.c src/report/plot_memory.c src/report/plot_parts.h src/report/plot_scaling.c src/report/plots.def \
 	src/report/present.c src/report/present.h src/report/reader.h \
 	src/report/record.c src/report/record.h src/report/roles.def \
 	src/report/run_log.c src/report/run_log.h src/report/scaling.c src/report/scaling.h \
