@@ -9,6 +9,7 @@
 #include "config/config.h"
 #include "report/flight_align.h"
 #include "report/logs.h"
+#include "report/plan_file.h"
 #include "report/plot.h"
 #include "report/present.h"
 #include "report/summary.h"
@@ -62,7 +63,10 @@ static const struct tr_opt rows[] = {
         "many runs, medians and their intervals; then it is the only table"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(ROWS_GROUP, plot, "plot", "plot", "none",
-           "a plot in place of tables, as text or, with --output, as SVG, PDF, PNG or script of "
+           "a plot in place of tables; memory takes logs and files of `trireme plan --json`, "
+           "pareto those "
+           "of `trireme plan --search --json`; as text or, with --output, as SVG, PDF, PNG or "
+           "script of "
            "gnuplot"),
     CHOICE(ROWS_GROUP, plot_x, "plot_x", "plot-x", "iterations",
            "x axis of --plot loss and throughput; time is that of training, energy that of all "
@@ -132,7 +136,8 @@ static const struct tr_spelling spellings[] = {
     {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
     {"format", "latex", TR_TABLE_LATEX, TR_SPELLING_MAIN, NULL},
     {"plot", "none", TR_PLOT_NONE, TR_SPELLING_MAIN, NULL},
-#define PLOT(symbol, name, function, axis) {"plot", name, TR_PLOT_##symbol, TR_SPELLING_MAIN, NULL},
+#define PLOT_FILES(symbol, name, function) {"plot", name, TR_PLOT_##symbol, TR_SPELLING_MAIN, NULL},
+#define PLOT(symbol, name, function, axis, plans) PLOT_FILES(symbol, name, function)
 #include "report/plots.def"
 #define PLOT_X(symbol, name) {"plot_x", name, TR_PLOT_X_##symbol, TR_SPELLING_MAIN, NULL},
 #include "report/plots.def"
@@ -172,6 +177,7 @@ const struct tr_doc tr_doc_report = {
         "    trireme report sweep --group-by gpus,tp,pp --columns seconds_per_it,tflops\n"
         "    trireme report before.log after.log --show comparison\n"
         "    trireme report run.log --plot loss -o loss.svg\n"
+        "    trireme report search.json --plot pareto --plot-width 84 -o pareto.pdf\n"
         "    trireme report --timeline trace.json -o iteration.svg\n"
         "    trireme report --flight runs/a\n"
         "\n"
@@ -354,25 +360,38 @@ static enum tr_status write_tables(const struct options *o, const struct tr_pres
     return s;
 }
 
-/* Without gnuplot there is a plot all the same, though not the file that was asked for. */
-static enum tr_status write_plot(const struct options *o, const struct tr_present *p)
+/* Without gnuplot there is a plot all the same, though not the file that was asked for.  `s`: what making it gave. */
+static enum tr_status write_plot(const struct options *o, struct tr_plot *plot, enum tr_status s)
 {
-    struct tr_plot plot;
+    plot->style = (struct tr_plot_style){.font = o->style.font,
+                                         .points = o->style.points,
+                                         .width = o->style.width,
+                                         .height = o->style.height};
+    if (s == TR_OK && o->output)
+        s = tr_draw_file(plot, o->output);
+    if ((s == TR_OK && !o->output) || s == TR_ERESOURCE)
+        tr_draw_text(plot, stdout);
+    tr_plot_release(plot);
+    return s;
+}
+
+static enum tr_status plot_runs(const struct options *o, const struct tr_present *p)
+{
     const enum tr_plot_kind kind = (enum tr_plot_kind)o->plot;
+    struct tr_plot plot;
     enum tr_status s = tr_plot_has_x(kind)
                            ? tr_plot_against(kind, p, (enum tr_plot_x)o->plot_x, &plot)
                            : tr_plot_of(kind, p, &plot);
 
-    plot.style = (struct tr_plot_style){.font = o->style.font,
-                                        .points = o->style.points,
-                                        .width = o->style.width,
-                                        .height = o->style.height};
-    if (s == TR_OK && o->output)
-        s = tr_draw_file(&plot, o->output);
-    if ((s == TR_OK && !o->output) || s == TR_ERESOURCE)
-        tr_draw_text(&plot, stdout);
-    tr_plot_release(&plot);
-    return s;
+    return write_plot(o, &plot, s);
+}
+
+static enum tr_status plot_files(const struct options *o, const struct tr_words *files)
+{
+    struct tr_plot plot;
+    enum tr_status s = tr_plot_files((enum tr_plot_kind)o->plot, files->word, files->count, &plot);
+
+    return write_plot(o, &plot, s);
 }
 
 /* The output is written whole or an error says that it is not. */
@@ -428,6 +447,15 @@ static bool is_font(const char *name)
     return *name && name[strspn(name, letters)] == '\0';
 }
 
+static bool says_of_logs(const struct options *o)
+{
+    bool says = o->join || o->recompute || o->warmup != TR_UNSET_INT || o->gpu || o->peak > 0.0;
+
+    for (int f = 0; f < TR_FACTS; f++)
+        says |= o->fact[f] != TR_UNSET_INT;
+    return says;
+}
+
 static enum tr_status check_picture(const struct options *o)
 {
     const double most_mm = 2000.0, most_points = 72.0;
@@ -444,6 +472,13 @@ static enum tr_status check_picture(const struct options *o)
             TR_ECONFIG,
             "--plot-x is of plots over a run, --plot loss and --plot throughput: add one of "
             "them, or leave it out");
+    if (tr_plot_of_files((enum tr_plot_kind)o->plot) && says_of_logs(o))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "this --plot reads what `trireme plan` printed and no logs, of which an option says "
+            "something: leave out --join, --warmup, --gpu, --peak-tflops, --recompute and what "
+            "logs do "
+            "not say");
     if (o->style.font && !is_font(o->style.font))
         return TR_FAIL(
             TR_ECONFIG,
@@ -515,6 +550,8 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
         return write_flights(o, logs->word[0]);
     if (o->timeline)
         return write_timeline(o, logs->word[0]);
+    if (tr_plot_of_files((enum tr_plot_kind)o->plot))
+        return plot_files(o, logs);
     TR_TRY(find_peak(o, &p.peak));
     s = tr_columns_parse("--columns", shown, &columns);
     if (s == TR_OK && o->group_by)
@@ -523,7 +560,7 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
         s = tr_logs_read(logs, o->join, &runs);
     override(o, &runs);
     if (s == TR_OK)
-        s = o->plot == TR_PLOT_NONE ? write_tables(o, &p) : write_plot(o, &p);
+        s = o->plot == TR_PLOT_NONE ? write_tables(o, &p) : plot_runs(o, &p);
     tr_records_release(&runs);
     tr_columns_release(&columns);
     tr_groups_release(&groups);

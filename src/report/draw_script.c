@@ -226,7 +226,7 @@ static bool is_whole(const struct tr_plot *p)
 
 static void scale_x(struct page *g)
 {
-    double room = g->right - g->left, wide;
+    double room = g->right - g->left, wide, pad;
 
     g->x = extent_of(g->p, false, true);
     if (g->p->log_log) {
@@ -237,10 +237,9 @@ static void scale_x(struct page *g)
     find_marks(&g->x, room / (letters(g, wide) + g->em), false);
     if (is_whole(g->p))
         g->x.step = fmax(g->x.step, 1.0);
-    if (g->p->ticks) {
-        g->x.low -= 0.5;
-        g->x.high += 0.5;
-    }
+    pad = g->p->ticks ? 0.5 : 0.02 * (g->x.high - g->x.low);
+    g->x.low -= pad;
+    g->x.high += pad;
 }
 
 /* How far bars reach. */

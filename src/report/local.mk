@@ -37,9 +37,12 @@ libtrireme_a_SOURCES += \
 	src/report/palette.def \
 	src/report/parts.def \
 	src/report/pictures.def \
+	src/report/plan_file.c \
+	src/report/plan_file.h \
 	src/report/plot.c \
 	src/report/plot.h \
 	src/report/plot_axis.c \
+	src/report/plot_memory.c \
 	src/report/plot_parts.h \
 	src/report/plot_scaling.c \
 	src/report/plots.def \

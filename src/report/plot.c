@@ -169,12 +169,43 @@ enum tr_status tr_plot_breakdown(const struct tr_present *p, struct tr_plot *out
     return out->bars > 0 ? TR_OK : worst;
 }
 
-enum tr_status tr_plot_of(enum tr_plot_kind kind, const struct tr_present *p, struct tr_plot *out)
+static enum tr_status (*const of_runs[])(const struct tr_present *from, struct tr_plot *to) = {
+#define PLOT(symbol, name, function, axis, plans) [TR_PLOT_##symbol] = tr_plot_##function,
+#define PLOT_FILES(symbol, name, function) [TR_PLOT_##symbol] = NULL,
+#include "report/plots.def"
+};
+
+static enum tr_status (*const of_files[])(char *const *path, int count, struct tr_plot *to) = {
+#define PLOT(symbol, name, function, axis, plans) [TR_PLOT_##symbol] = NULL,
+#define PLOT_FILES(symbol, name, function) [TR_PLOT_##symbol] = tr_plot_##function,
+#include "report/plots.def"
+};
+
+bool tr_plot_takes_plans(enum tr_plot_kind kind)
 {
-    static enum tr_status (*const plots[])(const struct tr_present *from, struct tr_plot *to) = {
-#define PLOT(symbol, name, function, axis) [TR_PLOT_##symbol] = tr_plot_##function,
+    static const bool takes[] = {
+#define PLOT(symbol, name, function, axis, plans) [TR_PLOT_##symbol] = plans,
+#define PLOT_FILES(symbol, name, function) [TR_PLOT_##symbol] = false,
 #include "report/plots.def"
     };
 
-    return plots[kind](p, out);
+    return takes[kind];
+}
+
+bool tr_plot_of_files(enum tr_plot_kind kind)
+{
+    return of_files[kind] != NULL;
+}
+
+enum tr_status tr_plot_of(enum tr_plot_kind kind, const struct tr_present *p, struct tr_plot *out)
+{
+    TR_ASSERT(of_runs[kind]);
+    return of_runs[kind](p, out);
+}
+
+enum tr_status tr_plot_files(enum tr_plot_kind kind, char *const *path, int count,
+                             struct tr_plot *out)
+{
+    TR_ASSERT(of_files[kind]);
+    return of_files[kind](path, count, out);
 }

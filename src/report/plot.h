@@ -8,7 +8,8 @@
 /* What is plotted of runs; the values are those of --plot. */
 enum tr_plot_kind {
     TR_PLOT_NONE,
-#define PLOT(symbol, name, function, axis) TR_PLOT_##symbol,
+#define PLOT(symbol, name, function, axis, plans) TR_PLOT_##symbol,
+#define PLOT_FILES(symbol, name, function) TR_PLOT_##symbol,
 #include "report/plots.def"
 };
 
@@ -19,7 +20,7 @@ enum tr_plot_x {
 };
 
 /* TR_EDATA, TR_ECONFIG as the table of the same name; *out is released by the caller in any case.
-   The caller may set out->style before it is drawn. */
+   The caller may set out->style before it is drawn.  Not for a plot of files. */
 enum tr_status tr_plot_of(enum tr_plot_kind kind, const struct tr_present *p,
                           struct tr_plot *out) TR_MUST_CHECK;
 
@@ -29,5 +30,14 @@ enum tr_status tr_plot_of(enum tr_plot_kind kind, const struct tr_present *p,
 enum tr_status tr_plot_against(enum tr_plot_kind kind, const struct tr_present *p, enum tr_plot_x x,
                                struct tr_plot *out) TR_MUST_CHECK;
 bool tr_plot_has_x(enum tr_plot_kind kind);
+
+/* Does it take plans beside logs, report/plan_file.h? */
+bool tr_plot_takes_plans(enum tr_plot_kind kind);
+
+/* One that is not of logs but of what other verbs print as JSON, the files path[count].  TR_EIO, TR_EDATA
+   if one cannot be read, or is something else. */
+bool tr_plot_of_files(enum tr_plot_kind kind);
+enum tr_status tr_plot_files(enum tr_plot_kind kind, char *const *path, int count,
+                             struct tr_plot *out) TR_MUST_CHECK;
 
 #endif

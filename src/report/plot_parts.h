@@ -5,8 +5,11 @@
 #include "report/plot.h"
 
 /* Common parts of plot.c and plot_*.c: what makes a plot of runs. */
-#define PLOT(symbol, name, function, axis)                                             \
+#define PLOT(symbol, name, function, axis, plans)                                      \
     enum tr_status tr_plot_##function(const struct tr_present *p, struct tr_plot *out) \
+        TR_MUST_CHECK;
+#define PLOT_FILES(symbol, name, function)                                               \
+    enum tr_status tr_plot_##function(char *const *path, int count, struct tr_plot *out) \
         TR_MUST_CHECK;
 #include "report/plots.def"
 

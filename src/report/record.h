@@ -99,6 +99,7 @@ struct tr_record {
     double fact[TR_FACTS];
     const struct tr_family *family; /* that it names, or NULL */
     unsigned says;                  /* bit i: row i of model_args.def */
+    bool tp_pp_dp;                  /* ranks in the order tensor, pipeline, data */
     bool recompute;                 /* the backward pass repeats the whole forward pass */
     const char *gpu;                /* name in gpus.def, or NULL */
     struct tr_said *said;           /* [saids], each option once; owned */

@@ -4,7 +4,7 @@
 # Plots of `trireme report` as figures of a paper: what is in their scripts against closed forms and order statistics,
 # and in their pictures that no text meets another at the width of a column.
 . "$srcdir/tests/tap.sh"
-plan 81
+plan 109
 report() { "$trireme" report "$@"; }
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 has() { grep -q -F -e "$2" "$1" || { echo "no \"$2\" in $1:"; cat "$1"; return 1; }; }
@@ -193,6 +193,87 @@ fails "tokens that were not counted" 65 "has no consumed samples" report "$work/
     --plot-x tokens
 fails "an axis of no run" 64 "--plot-x is of plots over a run" sweep --plot-x time
 
+# ---- memory of stages ----
+
+# memory FILE WORLD DP ORDER: two stages of TP 2; rank n has 1000 + 10 n MiB.
+memory() {
+    {
+        echo "using world size: $2, data-parallel size: $3, tensor-model-parallel size: 2, pipeline-model-parallel size: 2"
+        echo "------------------------ arguments ------------------------"
+        echo "  use_tp_pp_dp_mapping ........ $4"
+        echo "-------------------- end of arguments ---------------------"
+        line 10 1000 40 100
+        for rank in 0 1 2 3 4 5 6 7; do
+            [ "$rank" -lt "$2" ] && echo "[Rank $rank] (after 10 iterations) memory (MB) | allocated: 900.5 | max allocated: $((1000 + 10 * rank)).5 | reserved: 2000.0 | max reserved: 2000.0"
+        done
+    } > "$work/$1"
+}
+memory ordered.log 8 2 False
+memory pipeline.log 8 2 True
+# A plan of 1,010 GiB less the 10 that logs do not count, in two stages.
+plan_of() {
+    echo '{"shape": {"ranks": 8, "tensor_parallel": 2, "pipeline_parallel": 2, "data_parallel": 2, "model_chunks": 1,
+        "rank_order": "tp-dp-pp"}, "stages": [
+        {"rank": 0, "bytes": {"weights": 1.0, "kernel_scratch": 1073741824.0, "context": 2147483648.0, "nccl": null,
+            "total": 7516192768.0}},
+        {"rank": 4, "bytes": {"kernel_scratch": null, "context": null, "nccl": 1073741824.0, "total": 2147483648.0}}]}'
+}
+plan_of > "$work/plan.json"
+memories() { (cd "$work" && report ordered.log pipeline.log plan.json --plot memory -o memory.gp); }
+check "memory of stages" memories
+# In GiB: stages of ranks 0 to 3 and 4 to 7; of 0, 1, 4, 5 and 2, 3, 6, 7; 7 - 1 - 2, and 2 - 1 GiB.
+expected_memory() { awk -v least="$1" -v most="$2" 'BEGIN { printf "%.5g %.5g", (1000.5 + 10 * most) / 1024,
+    (1000.5 + 10 * least) / 1024 }'; }
+check "of ranks in the order tensor, data, pipeline" same "$(series "$work/memory.gp" 0 | tr ';' '\n' |
+    cut -d ' ' -f 2,3 | tr '\n' ';')" "$(expected_memory 0 3);$(expected_memory 4 7);"
+check "of ranks in the order tensor, pipeline, data" same "$(series "$work/memory.gp" 1 | tr ';' '\n' |
+    cut -d ' ' -f 2,3 | tr '\n' ';')" "$(expected_memory 0 5);$(expected_memory 2 7);"
+check "of a plan" same "$(series "$work/memory.gp" 2)" "0 4 4 4;1 1 1 1;"
+check "in GiB" grep -q "^set label 'memory (GiB)' at" "$work/memory.gp"
+sed 's/max allocated: 10/max allocated: 1/' "$work/ordered.log" > "$work/small.log"
+small() { (cd "$work" && report small.log --plot memory -o small.gp); }
+check "less than a GiB" small
+check "in MiB" same "$(grep -c "^set label 'memory (MiB)' at" "$work/small.gp") $(series "$work/small.gp" 0)" \
+    "1 0 130.5 100.5 130.5;1 170.5 140.5 170.5;"
+fails "a log without lines of memory" 65 "has no lines of memory" report "$work/base.log" --plot memory
+echo '{"stages": []}' > "$work/none.json"
+fails "JSON that is no plan" 65 "is not what \`trireme plan --json\` prints" report "$work/none.json" --plot memory
+echo '{"stages": ' > "$work/cut.json"
+fails "JSON that was cut" 65 "is no JSON" report "$work/cut.json" --plot memory
+fails "a plan in place of a log" 65 "is an iteration line or the header" report "$work/plan.json" --plot loss
+small_plan="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --vocab-size 127 --mock-data
+    --tokenizer-type NullTokenizer --micro-batch-size 1 --global-batch-size 4 --lr 1e-4 --train-iters 5"
+planned() {
+    # shellcheck disable=SC2086
+    "$trireme" plan $small_plan --world-size 4 --pipeline-model-parallel-size 4 --json > "$work/real.json" &&
+        report "$work/real.json" --plot memory -o "$work/real.gp"
+}
+check "what trireme plan prints" planned
+check "has all stages" same "$(series "$work/real.gp" 0 | tr ';' '\n' | cut -d ' ' -f 1 | tr '\n' ' ')" "0 1 2 3 "
+
+# ---- the front of a search ----
+
+front() {
+    echo "{\"gpu_hours_of_run\": $1, \"pareto\": ["
+    echo "{\"world_size\": 16, \"global_batch_size\": 8, \"seconds\": 2.0, \"bytes\": 1073741824.0, \"gpu_hours\": 5.0},"
+    echo "{\"world_size\": 8, \"global_batch_size\": $2, \"seconds\": 4.0, \"bytes\": 3221225472.0, \"gpu_hours\": 3.0},"
+    echo "{\"world_size\": 16, \"global_batch_size\": 8, \"seconds\": 1.0, \"bytes\": 2147483648.0, \"gpu_hours\": 4.0}]}"
+}
+front true 8 > "$work/front.json"
+front false 16 > "$work/batches.json"
+pareto() { (cd "$work" && report "$1.json" --plot pareto -o "$1.gp"); }
+check "a front" pareto front
+check "time against memory, of 8 GPUs" same "$(title "$work/front.gp" 0): $(series "$work/front.gp" 0)" "8 GPUs: 3 4 4 4;"
+check "and of 16" same "$(title "$work/front.gp" 2): $(series "$work/front.gp" 2)" "16 GPUs: 1 2 2 2;2 1 1 1;"
+check "and GPU-hours" same "$(series "$work/front.gp" 1)$(series "$work/front.gp" 3)" "3 3 3 3;1 5 5 5;2 4 4 4;"
+check "time of an iteration" grep -q "^set label 'iteration (s)' at" "$work/front.gp"
+check "batches that differ" pareto batches
+check "have times of a sample" grep -q "^set label 'sample (s)' at" "$work/batches.gp"
+check "which are these" same "$(series "$work/batches.gp" 0)" "3 0.25 0.25 0.25;"
+fails "a plan without a search" 65 "has no runs of a search" report "$work/plan.json" --plot pareto
+fails "what a search is not asked" 64 "and no logs" report "$work/front.json" --plot pareto --warmup 3
+fails "a log in place of a search" 65 "is no JSON" report "$work/base.log" --plot pareto
+
 # ---- pictures ----
 
 fails "a font that is none" 64 "names of fonts have letters" sweep --plot-font "a,b" -o x.svg
@@ -237,11 +318,13 @@ figure() {
     shift
     case $kind in
     scaling) sweep "$@" ;;
+    memory) (cd "$work" && report ordered.log pipeline.log plan.json --plot memory "$@") ;;
+    pareto) (cd "$work" && report front.json batches.json --plot pareto "$@") ;;
     *) (cd "$work" && report "it's \"one\" \$x.log" "$long.log" run-overlap.log --micro-batch-size 1 --warmup 0 \
         --plot "$kind" "$@") ;;
     esac
 }
-kinds="loss throughput breakdown scaling"
+kinds="loss throughput breakdown scaling memory pareto"
 if command -v gnuplot > /dev/null; then
     for kind in $kinds; do
         check "$kind: a column wide" figure "$kind" --plot-width 84 -o "$kind.svg"
@@ -280,7 +363,7 @@ if command -v gnuplot > /dev/null; then
         gnuplot && grep -q '</svg>' again.svg"
 else
     n=0
-    while [ $n -lt 18 ]; do
+    while [ $n -lt 22 ]; do
         skip "a picture" "there is no gnuplot"
         n=$((n + 1))
     done

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_REPORT_PLAN_FILE_H
+#define TR_REPORT_PLAN_FILE_H
+
+#include "report/record.h"
+
+/* What `trireme plan --json` printed, read from a file. */
+
+/* Does the file begin with '{', as no log does?  False for one that cannot be read, and for "-". */
+bool tr_plan_file_is(const char *path);
+
+/*
+ * A plan as a run without iterations: its layout, and for the first rank of each stage what a log calls
+ * "max allocated": all but the context of the device, NCCL and scratch memory of kernels.
+ * TR_EIO if it cannot be read, TR_EDATA if it is no plan.
+ */
+enum tr_status tr_plan_file_read(const char *path, struct tr_records *out) TR_MUST_CHECK;
+
+/* A run of the front of `trireme plan --search --json`. */
+struct tr_front_run {
+    double gpus, batch;
+    double seconds, bytes; /* of an iteration; of the fullest rank */
+    double gpu_hours;
+};
+
+struct tr_front {
+    struct tr_front_run *run; /* [count], owned */
+    int count;
+    bool hours_of_run; /* else those of 10^9 tokens */
+};
+
+/* Errors as above; the front is released by the caller with free(out->run) in any case. */
+enum tr_status tr_front_read(const char *path, struct tr_front *out) TR_MUST_CHECK;
+
+#endif
