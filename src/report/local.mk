@@ -1,5 +1,5 @@
 libtrireme_a_SOURCES += \
-	src/report/allocation.c src/report/allocation.h \
+	src/report/agree.c src/report/agree.h src/report/allocation.c src/report/allocation.h \
 	src/report/breakdown.c src/report/breakdown.h src/report/columns.c src/report/columns.def \
 	src/report/columns.h src/report/compare.c src/report/compare.h \
 	src/report/draw.c src/report/draw.h src/report/draw_text.c src/report/ends.def src/report/facts.def \

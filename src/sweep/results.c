@@ -16,7 +16,7 @@
 #include "util/file.h"
 #include "util/clock.h"
 
-enum { FILE_MOST = 64 << 20 };
+enum { FILE_MOST = 64 << 20, LOSSES_MOST = 1000 };
 
 /* ---- the record of a shape ---- */
 
@@ -109,6 +109,18 @@ static json_t *measured(const struct tr_sweep_shape *s, const struct tr_sweep_se
     return o;
 }
 
+static json_t *losses_of(const struct tr_sweep_seen *run)
+{
+    json_t *list = json_array();
+
+    for (int64_t i = 0; i < run->losses && i < LOSSES_MOST; i++)
+        if (isfinite(run->loss[i].loss))
+            json_array_append_new(list,
+                                  json_pack("[IIf]", (json_int_t)run->loss[i].after,
+                                            (json_int_t)run->loss[i].iteration, run->loss[i].loss));
+    return list;
+}
+
 static json_t *list_runs(const struct tr_sweep_seen *run, int runs)
 {
     json_t *list = json_array();
@@ -177,6 +189,8 @@ json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *p
     put_count(o, "warmup", w->warmup);
     json_object_set_new(o, "predicted", predicted(w, s));
     json_object_set_new(o, "measured", measured(s, run, runs));
+    if (runs > 0)
+        json_object_set_new(o, "losses", losses_of(&run[0]));
     json_object_set_new(o, "runs", list_runs(run, runs));
     json_object_set(o, "command", (json_t *)(uintptr_t)command);
     json_object_set(o, "built", w->versions);

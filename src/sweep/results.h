@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "report/agree.h"
 #include "sweep/guard.h"
 #include "sweep/place.h"
 #include "sweep/space.h"
@@ -18,7 +19,9 @@ struct tr_sweep_seen {
     char *why;       /* it did neither; owned */
     double *seconds; /* [count] of the iterations that count; owned */
     int64_t count;
-    double mib; /* what the fullest rank held; NAN if the log does not say */
+    double mib;           /* what the fullest rank held; NAN if the log does not say */
+    struct tr_loss *loss; /* [losses], ascending; owned */
+    int64_t losses;
 };
 
 /* Look at a run that has ended.  `limit` is the time it had. */
@@ -42,6 +45,7 @@ void tr_sweep_seen_release(struct tr_sweep_seen *s);
  *              machine
  *   measured   iterations that count, seconds_per_it (their median), seconds_min, seconds_max,
  *              samples_per_second, tflops (of a rank, sc21), tflops_model (2024), mem_mib
+ *   losses     of the first run: [iteration before, iteration, loss] of each line, at most 1000
  *   runs       of each log, ok, error, exit_code or signal, last_iteration, seconds_per_it,
  *              seconds_in_all
  *   command, built

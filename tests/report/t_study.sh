@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091,SC2016,SC1003
 # `trireme report` of a study: folders of logs, runs in groups.
 . "$srcdir/tests/tap.sh"
-plan 29
+plan 45
 
 # csv COLUMN [LINE]: of the table in csv that is read, the first row unless said otherwise.
 csv() {
@@ -115,9 +115,53 @@ latex > "$work/all.tex"
 check "all tables have the columns that they say" columns_agree "$work/all.tex" 2
 check "notes are comments" sh -c "grep -q '^% ms/it: median.' '$work/table.tex' && ! grep -v '^%' '$work/table.tex' | grep -q median"
 if command -v pdflatex > /dev/null; then
-    { printf '%s\n' '\documentclass{article}' '\usepackage{booktabs}' '\begin{document}'; cat "$work/table.tex"; echo '\end{document}'; } \
+    { printf '%s\n' '\documentclass{article}' '\usepackage{booktabs}' '\begin{document}'; cat "$work/table.tex"
+        printf '%s\n' '\end{document}'; } \
         > "$work/paper.tex"
     check "LaTeX takes it" pdflatex -interaction nonstopmode -halt-on-error -output-directory "$work" "$work/paper.tex"
 else
     skip "LaTeX takes it" "there is no pdflatex"
 fi
+
+# ---- losses of all layouts ----
+
+# curve NAME TP DIFFERENCE: the losses of the first run but for a relative difference that is largest in the middle.
+curve() {
+    run 4 100 | sed "s/tensor-model-parallel size: 1/tensor-model-parallel size: $2/" | awk -v d="$3" '
+        /lm loss/ { i++; loss = (8 - i / 7) * (1 + d * (1 - (i - 9) * (i - 9) / 200)); sub(/lm loss: [^ ]*/, sprintf("lm loss: %.6E", loss)) }
+        { print }' > "$work/curves/$1.log"
+}
+# power NAME: of ten within which the losses of two logs agree, by awk.
+power() {
+    grep -h -o 'lm loss: [^ ]*' "$work/curves/1-first.log" | cut -d : -f 2 > "$work/a"
+    grep -h -o 'lm loss: [^ ]*' "$work/curves/$1.log" | cut -d : -f 2 | paste - "$work/a" | awk '
+        { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > most) most = d }
+        END { for (k = -12; k < 5; k++) if (most <= 10 ^ k) { print "1e" k; exit } }'
+}
+agree() { "$trireme" report "$work/curves" --columns log,agree --format csv | tr -d '\r' | sed -n "s/^$1.log,//p"; }
+mkdir "$work/curves"
+curve 1-first 1 0
+curve 2-tp 2 0
+for d in 3e-6 -2e-5 7e-4 -0.05 4; do curve "3$d" 2 "$d"; done
+check "the first has nothing to agree with" same "$(agree 1-first)" ""
+check "the same losses in another layout" same "$(agree 2-tp)" equal
+for row in "3e-6 1e-5" "-2e-5 1e-4" "7e-4 1e-3" "-0.05 1e-1" "4 1e1"; do
+    check "losses that differ by ${row% *}" same "$(agree "3${row% *}") $(power "3${row% *}")" "${row#* } ${row#* }"
+done
+changed() { sed "$2" "$work/curves/33e-6.log" > "$work/curves/$1.log"; }
+changed 4seed 's/\(seed [.]*\) 1234/\1 1235/'
+changed 4batch 's/global batch size: 8/global batch size: 16/; s/\(global_batch_size [.]*\) 8/\1 16/'
+changed 4model 's/\(hidden_size [.]*\) 64/\1 128/'
+changed 4data 's/^  seed /  data_path ................ other\n  seed /'
+changed 4sparse '/iteration [0-9]*[13579]\//d'
+for other in seed batch model data; do
+    check "runs with another $other are not compared" same "$(agree "4$other")" ""
+done
+check "nor means over other iterations" same "$(agree 4sparse)" ""
+changed 4late '/iteration 1\?[0-9]\//d'
+check "nor a mean that begins at another iteration" same "$(agree 4late)" ""
+changed 4nan 's|\(iteration 7/.*lm loss:\) [^ ]*|\1 nan|'
+check "one that has no number where the other has" same "$(agree 4nan)" no
+changed 5second 's/\(seed [.]*\) 1234/\1 1235/'
+check "each is compared with the first of its kind" same "$(agree 5second)" equal
+check "and the note says with which" sh -c "'$trireme' report '$work/curves' | grep -q 'Agree: the power of ten'"
