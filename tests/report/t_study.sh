@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016,SC1003
-# `trireme report` of a study: folders of logs, runs in groups.
+# `trireme report` of a study: folders of logs, runs in groups, LaTeX, losses in all layouts, the page.
 . "$srcdir/tests/tap.sh"
-plan 45
+plan 54
 
 # csv COLUMN [LINE]: of the table in csv that is read, the first row unless said otherwise.
 csv() {
@@ -165,3 +165,85 @@ check "one that has no number where the other has" same "$(agree 4nan)" no
 changed 5second 's/\(seed [.]*\) 1234/\1 1235/'
 check "each is compared with the first of its kind" same "$(agree 5second)" equal
 check "and the note says with which" sh -c "'$trireme' report '$work/curves' | grep -q 'Agree: the power of ten'"
+
+# ---- the page ----
+
+# A log that would do harm: its name, its arguments, and bytes that no page can have.
+mkdir "$work/page"
+bad='<script>&"'"'"'.log'
+cp "$srcdir/tests/report/jean-zay-18b.log" "$srcdir/tests/report/jean-zay-30b.log" "$work/page"
+{
+    run 4 100 | sed '/ seed /q'
+    printf '  data_path ............. <script src="x">]]>&amp;</td>\033[1m \001\377 ]\n'
+    printf '  save .................. <!-- \n'
+    run 4 100 | sed '1,/ seed /d'
+} > "$work/page/$bad"
+cat > "$work/page.py" << 'END'
+import sys, html.parser, xml.etree.ElementTree
+path, svgs = sys.argv[1], int(sys.argv[2])
+text = open(path, encoding="utf-8").read()
+root = xml.etree.ElementTree.fromstring(text)
+tags = [e.tag for e in root.iter()]
+assert text.startswith("<!DOCTYPE html>\n"), "no HTML 5"
+assert tags[:2] == ["html", "head"] and root.find("head/title").text, tags[:3]
+assert not {"script", "link", "img", "iframe", "object", "embed"} & set(tags), "it needs more than itself"
+for e in root.iter():
+    for name, value in e.attrib.items():
+        assert not name.startswith("on") and "//" not in value and ":" not in name, (e.tag, name, value)
+        assert name not in ("href", "src") or value.startswith("#"), (e.tag, name, value)
+ids = [e.get("id") for e in root.iter() if e.get("id")]
+assert len(ids) == len(set(ids)), "an id is there twice"
+for e in root.iter():
+    assert e.get("href", "#")[1:] in ids + [""], e.get("href")
+assert tags.count("svg") == svgs, tags.count("svg")
+assert all(len(list(s.iter("path"))) > 5 for s in root.iter("svg")), "an empty figure"
+details = root.findall(".//details")
+assert [d.find("summary").text for d in details] == sys.argv[3:], [d.find("summary").text for d in details]
+assert {"runs", "summary", "breakdown", "scaling", "options"} <= set(ids), ids
+cells = {r[0].text: r[1].text for d in details for r in d.iter("tr") if r[0].tag == "td"}
+assert cells["save"] == "<!--" and cells["seed"] == "1234", cells
+assert cells["data_path"].startswith('<script src="x">]]>&amp;</td>'), cells["data_path"]
+
+
+class Parser(html.parser.HTMLParser):
+    """Elements that HTML does not close by itself end in their order."""
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag != "script"
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+
+parser = Parser()
+parser.feed(text)
+assert not parser.open, parser.open
+print("%d elements" % len(tags))
+END
+page() { "$trireme" report "$work/page" --html "$@"; }
+parse() { python3 "$work/page.py" "$@" "$bad" jean-zay-18b.log jean-zay-30b.log; }
+figures=$(command -v gnuplot > /dev/null && echo 4 || echo 0)
+check "a page" page "$work/study.html"
+no_gnuplot() { env PATH=/nonexistent "$trireme" report "$work/page" --html "$work/text.html"; }
+check "one without gnuplot" no_gnuplot
+if command -v python3 > /dev/null; then
+    check "it is XML and HTML that needs nothing else, and logs are text in it" parse "$work/study.html" "$figures"
+    check "so is the other" parse "$work/text.html" 0
+else
+    skip "it is XML and HTML" "there is no python3"
+    skip "so is the other" "there is no python3"
+fi
+check "which says what is missing, and has plots as text" sh -c "grep -q 'gnuplot was not found' '$work/text.html' &&
+    test \$(grep -c '<pre>' '$work/text.html') -eq 4"
+check "no address is in it" sh -c "! grep -q 'http:\|https:' '$work/study.html'"
+check "groups have a table in it" sh -c "'$trireme' report '$work/page' --html '$work/groups.html' --group-by size &&
+    grep -q 'id=\"groups\"' '$work/groups.html' && grep -q 'id=\"runs\"' '$work/groups.html'"
+fails "a page and another output" 64 "--html writes a page with all tables" page "$work/no.html" --format csv
+fails "a page that cannot be written" 74 "cannot write $work/none/no/study.html" page "$work/none/no/study.html"
