@@ -9,12 +9,14 @@
 #include "config/config.h"
 #include "report/flight_align.h"
 #include "report/logs.h"
+#include "report/page.h"
 #include "report/plan_file.h"
 #include "report/plot.h"
 #include "report/present.h"
 #include "report/summary.h"
 #include "report/trace_view.h"
 #include "util/log.h"
+#include "util/text.h"
 
 enum show {
     SHOW_AUTO,
@@ -35,7 +37,7 @@ struct options {
     int show, format, plot, plot_x, flops_formula;
     int64_t warmup, iteration;
     double peak;
-    char *gpu, *output, *columns, *group_by;
+    char *gpu, *output, *html, *columns, *group_by;
     struct {
         char *font;
         double points, width, height;
@@ -56,11 +58,11 @@ static const struct tr_opt rows[] = {
         "slow rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
     ROW(TEXT, columns, "columns", NULL, ANY,
         "columns of the table of runs, NAME or NAME=HEADER with commas between them, or a list of "
-        "columns by name, jean-zay or megatron; then it is the only table"),
+        "columns by name, jean-zay or megatron; without --html it is the only table then"),
     ROW(TEXT, group_by, "group-by", NULL, ANY,
         "one row for all runs that have the same in these columns, NAMEs with commas between them: "
         "how "
-        "many runs, medians and their intervals; then it is the only table"),
+        "many runs, medians and their intervals; without --html it is the only table then"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(ROWS_GROUP, plot, "plot", "plot", "none",
            "a plot in place of tables; memory takes logs and files of `trireme plan --json`, "
@@ -90,6 +92,9 @@ static const struct tr_opt rows[] = {
         "which iteration; the first of the trace unless given"),
     ROW(TEXT, output, "output", NULL, ANY,
         "file to write to, or -o; the standard output unless given"),
+    ROW(TEXT, html, "html", NULL, ANY,
+        "write a study to this file as one page of HTML: all tables, figures, and the options of "
+        "each run"),
     ROW(INT, warmup, "warmup", NULL, COUNT_OR_0,
         "warm-up iterations at the start of a run that do not count; unless given, those of its "
         "first two lines, at most a quarter of its lines"),
@@ -175,6 +180,7 @@ const struct tr_doc tr_doc_report = {
         "    trireme report 16.log 64.log --show scaling --format markdown\n"
         "    trireme report 16.log 64.log --columns jean-zay --format markdown\n"
         "    trireme report sweep --group-by gpus,tp,pp --columns seconds_per_it,tflops\n"
+        "    trireme report sweep --html sweep.html\n"
         "    trireme report before.log after.log --show comparison\n"
         "    trireme report run.log --plot loss -o loss.svg\n"
         "    trireme report search.json --plot pareto --plot-width 84 -o pareto.pdf\n"
@@ -299,14 +305,16 @@ static enum tr_status make(const struct tr_present *p, enum show which, struct t
     return TR_OK;
 }
 
-/* What auto shows; a breakdown for which a number is missing then becomes a hint. */
-static enum tr_status make_auto(const struct tr_present *p, struct tr_table *t, int *count)
+/* What auto shows, and a page; a breakdown for which a number is missing then becomes a hint. */
+static enum tr_status make_auto(const struct tr_present *p, bool page, struct tr_table *t,
+                                int *count)
 {
     const bool wanted[SHOWS] = {
         [SHOW_RUNS] = true,
+        [SHOW_GROUPS] = p->groups != NULL,
         [SHOW_SUMMARY] = true,
         [SHOW_STARTS] = restarted(p->runs),
-        [SHOW_GOODPUT] = restarted(p->runs),
+        [SHOW_GOODPUT] = page || restarted(p->runs),
         [SHOW_SLOW] = have_slow(p->runs),
         [SHOW_BREAKDOWN] = have_timers(p->runs),
         [SHOW_SCALING] = gpus_differ(p->runs),
@@ -322,39 +330,69 @@ static enum tr_status make_auto(const struct tr_present *p, struct tr_table *t, 
     return TR_OK;
 }
 
-static enum tr_status write_to(const struct options *o, const struct tr_table *t, int count)
+/* A file to write to, the standard output where there is no path. */
+static enum tr_status open_output(const char *path, FILE **f)
 {
-    FILE *f = o->output ? fopen(o->output, "we") : stdout;
+    *f = path ? fopen(path, "we") : stdout;
+    return *f ? TR_OK : TR_FAIL(TR_EIO, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* The output is written whole or an error says that it is not. */
+static enum tr_status close_output(const char *path, FILE *f)
+{
     bool bad;
 
-    if (!f)
-        return TR_FAIL(TR_EIO, "cannot write %s: %s", o->output, strerror(errno));
-    tr_tables_write(t, count, (enum tr_table_format)o->format, f);
-    if (!o->output)
+    if (!path)
         return TR_OK;
     bad = ferror(f) != 0;
     if (fclose(f) != 0 || bad)
-        return TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", o->output);
+        return TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", path);
     return TR_OK;
 }
 
-static enum tr_status write_tables(const struct options *o, const struct tr_present *p)
+/* As the user typed them. */
+static char *title_of(const struct tr_words *logs)
+{
+    char *title = NULL;
+
+    for (int i = 0; i < logs->count; i++)
+        title = tr_text_join(title, ", ", logs->word[i]);
+    return title;
+}
+
+static enum tr_status write_out(const struct options *o, const struct tr_words *logs,
+                                const struct tr_present *p, const struct tr_table *t, int count)
+{
+    const char *path = o->html ? o->html : o->output;
+    char *title;
+    FILE *f;
+
+    TR_TRY(open_output(path, &f));
+    title = title_of(logs);
+    if (o->html)
+        tr_page_write(title, t, count, p, f);
+    else
+        tr_tables_write(t, count, (enum tr_table_format)o->format, f);
+    free(title);
+    return close_output(path, f);
+}
+
+static enum tr_status write_tables(const struct options *o, const struct tr_words *logs,
+                                   const struct tr_present *p)
 {
     struct tr_table t[SHOWS];
     enum tr_status s;
     int count = 0;
 
     memset(t, 0, sizeof t);
-    if (o->group_by)
-        s = make(p, SHOW_GROUPS, &t[count++]);
-    else if (o->columns)
-        s = make(p, SHOW_RUNS, &t[count++]);
+    if (o->html || (o->show == SHOW_AUTO && !o->columns && !o->group_by))
+        s = make_auto(p, o->html != NULL, t, &count);
     else if (o->show == SHOW_AUTO)
-        s = make_auto(p, t, &count);
+        s = make(p, o->group_by ? SHOW_GROUPS : SHOW_RUNS, &t[count++]);
     else
-        s = make(p, (enum show)o->show, &t[count++]);
+        s = make(p, o->group_by ? SHOW_GROUPS : (enum show)o->show, &t[count++]);
     if (s == TR_OK)
-        s = write_to(o, t, count);
+        s = write_out(o, logs, p, t, count);
     for (int i = 0; i < count; i++)
         tr_table_release(&t[i]);
     return s;
@@ -394,28 +432,20 @@ static enum tr_status plot_files(const struct options *o, const struct tr_words 
     return write_plot(o, &plot, s);
 }
 
-/* The output is written whole or an error says that it is not. */
 static enum tr_status write_timeline(const struct options *o, const char *path)
 {
     struct tr_trace_view *t;
-    enum tr_status s = tr_trace_view_read(path, &t);
-    FILE *f = stdout;
-    bool bad;
+    enum tr_status s = tr_trace_view_read(path, &t), closed = TR_OK;
+    FILE *f = NULL;
 
-    if (s == TR_OK && o->output) {
-        f = fopen(o->output, "we");
-        if (!f)
-            s = TR_FAIL(TR_EIO, "cannot write %s: %s", o->output, strerror(errno));
-    }
+    if (s == TR_OK)
+        s = open_output(o->output, &f);
     if (s == TR_OK)
         s = tr_trace_view_svg(t, o->iteration == TR_UNSET_INT ? -1 : o->iteration, f);
     tr_trace_view_release(t);
-    if (!f || f == stdout)
-        return s;
-    bad = ferror(f) != 0;
-    if ((fclose(f) != 0 || bad) && s == TR_OK)
-        s = TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", o->output);
-    return s;
+    if (f)
+        closed = close_output(o->output, f);
+    return s == TR_OK ? closed : s;
 }
 
 /* Records that are none were said; what the others tell is worth knowing. */
@@ -506,6 +536,13 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
         return TR_FAIL(TR_ECONFIG,
                        "--timeline draws one trace and makes no tables: give one file, and leave "
                        "out --plot, --show and --format");
+    if (o->html && (o->timeline || o->plot != TR_PLOT_NONE || o->show != SHOW_AUTO ||
+                    o->format != TR_TABLE_TEXT || o->output))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--html writes a page with all tables and figures, so no other output can be "
+            "chosen with it: leave out --show, --format, --plot, --timeline and "
+            "--output");
     if (!o->timeline && o->iteration != TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG, "--timeline-iteration says nothing without --timeline: add it");
     if (o->plot != TR_PLOT_NONE && (o->show != SHOW_AUTO || o->format != TR_TABLE_TEXT))
@@ -557,10 +594,10 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
     if (s == TR_OK && o->group_by)
         s = tr_groups_parse(o->group_by, shown, &groups);
     if (s == TR_OK)
-        s = tr_logs_read(logs, o->join, &runs);
+        s = tr_logs_read(logs, o->join, tr_plot_takes_plans((enum tr_plot_kind)o->plot), &runs);
     override(o, &runs);
     if (s == TR_OK)
-        s = o->plot == TR_PLOT_NONE ? write_tables(o, &p) : plot_runs(o, &p);
+        s = o->plot == TR_PLOT_NONE ? write_tables(o, logs, &p) : plot_runs(o, &p);
     tr_records_release(&runs);
     tr_columns_release(&columns);
     tr_groups_release(&groups);

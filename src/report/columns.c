@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report/agree.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -156,8 +157,15 @@ static void put_notes(struct tr_table *t, const struct tr_record *r, const struc
         tr_table_text(t, "%s", r->start[r->starts - 1].ended);
 }
 
-static void put_cell(int which, const struct tr_record *r, const struct tr_summary *s,
-                     struct tr_table *t)
+static void put_agree(struct tr_table *t, const struct tr_records *all, const struct tr_record *r)
+{
+    char text[TR_AGREE_BYTES];
+
+    tr_table_text(t, "%s", tr_agree_text(tr_agree(all, r), text));
+}
+
+static void put_cell(int which, const struct tr_records *all, const struct tr_record *r,
+                     const struct tr_summary *s, struct tr_table *t)
 {
     switch (which) {
 #define COLUMN(symbol, kind, name, header, note, put) \
@@ -170,11 +178,11 @@ static void put_cell(int which, const struct tr_record *r, const struct tr_summa
     }
 }
 
-void tr_columns_row(const struct tr_columns *c, const struct tr_record *r,
-                    const struct tr_summary *s, struct tr_table *t)
+void tr_columns_row(const struct tr_columns *c, const struct tr_records *all,
+                    const struct tr_record *r, const struct tr_summary *s, struct tr_table *t)
 {
     for (int i = 0; i < c->count; i++)
-        put_cell(c->which[i], r, s, t);
+        put_cell(c->which[i], all, r, s, t);
 }
 
 void tr_columns_note(const struct tr_columns *c, struct tr_table *t)

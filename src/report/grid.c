@@ -34,10 +34,10 @@ static bool has_text(const struct tr_table *t, int column)
 }
 
 /* Columns in which there is nothing are left out. */
-static struct tr_grid upright(const struct tr_table *t)
+static struct tr_table_grid upright(const struct tr_table *t)
 {
     int64_t rows = tr_table_rows(t);
-    struct tr_grid g = {.rows = rows + 1};
+    struct tr_table_grid g = {.rows = rows + 1};
     int *from = calloc((size_t)t->columns, sizeof *from);
 
     TR_ASSERT(from);
@@ -57,9 +57,9 @@ static struct tr_grid upright(const struct tr_table *t)
     return g;
 }
 
-static struct tr_grid turn(struct tr_grid g)
+static struct tr_table_grid turn(struct tr_table_grid g)
 {
-    struct tr_grid h = {.rows = g.columns, .columns = g.rows};
+    struct tr_table_grid h = {.rows = g.columns, .columns = g.rows};
 
     h.text = calloc((size_t)(h.rows * h.columns) + 1, sizeof *h.text);
     h.left = calloc((size_t)h.columns + 1, sizeof *h.left);
@@ -73,14 +73,14 @@ static struct tr_grid turn(struct tr_grid g)
     return h;
 }
 
-struct tr_grid tr_grid_of(const struct tr_table *t)
+struct tr_table_grid tr_table_grid_of(const struct tr_table *t)
 {
-    struct tr_grid g = upright(t);
+    struct tr_table_grid g = upright(t);
 
     return t->across ? turn(g) : g;
 }
 
-void tr_grid_release(struct tr_grid *g)
+void tr_table_grid_release(struct tr_table_grid *g)
 {
     for (int64_t i = 0; i < g->rows * g->columns; i++)
         free(g->text[i]);

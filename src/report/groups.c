@@ -167,8 +167,8 @@ static void fill_cells(const struct tr_present *p, struct tr_table *cells, struc
         struct tr_summary s;
 
         tr_present_summarize(p, &p->runs->list[i], &s);
-        tr_columns_row(&p->groups->by, &p->runs->list[i], &s, cells);
-        tr_columns_row(&p->groups->shown, &p->runs->list[i], &s, cells);
+        tr_columns_row(&p->groups->by, p->runs, &p->runs->list[i], &s, cells);
+        tr_columns_row(&p->groups->shown, p->runs, &p->runs->list[i], &s, cells);
         g->counts[i] = s.counted > 0;
     }
     g->cell = cells->cell;

@@ -1,4 +1,6 @@
 libtrireme_a_SOURCES += \
+	src/report/agree.c \
+	src/report/agree.h \
 	src/report/allocation.c \
 	src/report/allocation.h \
 	src/report/breakdown.c \
@@ -34,6 +36,10 @@ libtrireme_a_SOURCES += \
 	src/report/oddities.def \
 	src/report/order.c \
 	src/report/order.h \
+	src/report/page.c \
+	src/report/page.h \
+	src/report/page_figure.c \
+	src/report/page_figure.h \
 	src/report/palette.def \
 	src/report/parts.def \
 	src/report/pictures.def \

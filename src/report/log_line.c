@@ -232,21 +232,13 @@ static void read_arguments(struct tr_reader *r, const char *at)
     r->saw_arguments = r->in_arguments = true;
 }
 
-static bool has_name(const char *name, size_t length, const char *option)
-{
-    for (size_t i = 0; i < length; i++)
-        if (option[i] != name[i] && (option[i] != '-' || name[i] != '_'))
-            return false;
-    return option[length] == '\0';
-}
-
 /* What an argument says of the architecture. */
 static void read_model(struct tr_record *run, const char *name, size_t length, const char *value)
 {
-    if (has_name(name, length, "model-family"))
+    if (tr_argument_is(name, length, "model-family"))
         run->family = tr_family_find(value);
     for (size_t i = 0; i < sizeof model_arguments / sizeof model_arguments[0]; i++)
-        if (has_name(name, length, model_arguments[i].name) &&
+        if (tr_argument_is(name, length, model_arguments[i].name) &&
             strcmp(value, model_arguments[i].value) == 0)
             run->says |= 1U << i;
 }
@@ -314,15 +306,16 @@ static bool read_argument(struct tr_reader *r)
     s = dots + 1 + strspn(dots + 1, ".");
     if (!tr_scan_text(&s, " "))
         return false;
-    if ((has_name(name, length, "checkpoint-activations") && strcmp(s, "True") == 0) ||
-        (has_name(name, length, "recompute-granularity") && strcmp(s, "full") == 0))
+    tr_record_add_argument(tr_reader_record(r), name, length, s);
+    if ((tr_argument_is(name, length, "checkpoint-activations") && strcmp(s, "True") == 0) ||
+        (tr_argument_is(name, length, "recompute-granularity") && strcmp(s, "full") == 0))
         tr_reader_record(r)->recompute = true;
     if (has_name(name, length, "use-tp-pp-dp-mapping") && strcmp(s, "True") == 0)
         tr_reader_record(r)->tp_pp_dp = true;
     read_model(tr_reader_record(r), name, length, s);
     read_option(tr_reader_record(r), name, length, s);
     for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
-        if (has_name(name, length, arguments[i].name) && tr_scan_number(&s, &x))
+        if (tr_argument_is(name, length, arguments[i].name) && tr_scan_number(&s, &x))
             set_fact(r, arguments[i].fact, x);
     return true;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "report/plan_file.h"
 #include "report/run_log.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -209,11 +210,14 @@ static void shorten_names(const struct tr_words *words, struct tr_records *runs)
     }
 }
 
-enum tr_status tr_logs_read(const struct tr_words *words, bool join, struct tr_records *out)
+enum tr_status tr_logs_read(const struct tr_words *words, bool join, bool plans,
+                            struct tr_records *out)
 {
     for (int i = 0; i < words->count; i++) {
         if (is_folder(words->word[i]))
             TR_TRY(read_folder(words->word[i], join, out));
+        else if (plans && tr_plan_file_is(words->word[i]))
+            TR_TRY(tr_plan_file_read(words->word[i], out));
         else
             TR_TRY(read_log(words->word[i], join, out));
     }

@@ -15,13 +15,14 @@
  *
  * A run is named by its path, without the folders that all words share; of a single folder that is
  * the path below it.  What a log has that is not as it should be becomes a warning.  With `join` each
- * log may go on with the last run of the log before it.
+ * log may go on with the last run of the log before it; with `plans` a file that `trireme plan --json` printed is
+ * one, too (report/plan_file.h).
  *
  * Appends to *out, which the caller releases in any case.  TR_EIO for what cannot be read; TR_EDATA for a file
  * that is no log, and for a folder that has none; TR_ECONFIG for a folder beyond the limits.
  */
 enum { TR_LOGS_DEPTH = 16, TR_LOGS_MOST = 100000 };
-enum tr_status tr_logs_read(const struct tr_words *words, bool join,
+enum tr_status tr_logs_read(const struct tr_words *words, bool join, bool plans,
                             struct tr_records *out) TR_MUST_CHECK;
 
 #endif

@@ -55,7 +55,7 @@ void tr_present_runs(const struct tr_present *p, struct tr_table *t)
         struct tr_summary s;
 
         tr_present_summarize(p, &p->runs->list[i], &s);
-        tr_columns_row(p->columns, &p->runs->list[i], &s, t);
+        tr_columns_row(p->columns, p->runs, &p->runs->list[i], &s, t);
     }
     tr_columns_note(p->columns, t);
     tr_present_note_warmup(p, t);

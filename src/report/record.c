@@ -81,9 +81,51 @@ void tr_record_forget(struct tr_record *r)
     r->saids = 0;
 }
 
+const char *tr_record_argument(const struct tr_record *r, const char *name)
+{
+    for (int i = 0; i < r->arguments; i++)
+        if (tr_argument_is(r->argument[i].name, strlen(r->argument[i].name), name))
+            return r->argument[i].value;
+    return NULL;
+}
+
+bool tr_argument_is(const char *name, size_t length, const char *option)
+{
+    for (size_t i = 0; i < length; i++)
+        if (option[i] != name[i] && (option[i] != '-' || name[i] != '_'))
+            return false;
+    return option[length] == '\0';
+}
+
+void tr_record_add_argument(struct tr_record *r, const char *name, size_t length, const char *value)
+{
+    size_t bytes = strnlen(value, TR_ARGUMENT_BYTES);
+
+    if (r->arguments == TR_LOG_ARGUMENTS)
+        return;
+    while (bytes > 0 && value[bytes - 1] == ' ')
+        bytes--;
+    r->argument = tr_grow(r->argument, r->arguments, sizeof *r->argument);
+    r->argument[r->arguments++] =
+        (struct tr_argument){tr_printable(tr_format("%.*s", (int)length, name)),
+                             tr_printable(tr_format("%.*s", (int)bytes, value))};
+}
+
+void tr_record_drop_arguments(struct tr_record *r)
+{
+    for (int i = 0; i < r->arguments; i++) {
+        free(r->argument[i].name);
+        free(r->argument[i].value);
+    }
+    free(r->argument);
+    r->argument = NULL;
+    r->arguments = 0;
+}
+
 static void release(struct tr_record *r)
 {
     tr_record_forget(r);
+    tr_record_drop_arguments(r);
     for (int i = 0; i < r->timers; i++)
         free(r->timer[i]);
     free(r->timer);

@@ -92,6 +92,15 @@ struct tr_slow_line {
     double percent;  /* longer than its peers; NAN: no longer slow */
 };
 
+/* An argument that a log prints, as it stands there. */
+struct tr_argument {
+    char *name, *value; /* owned */
+};
+enum {
+    TR_LOG_ARGUMENTS = 4096,
+    TR_ARGUMENT_BYTES = 4096
+}; /* of a run, and of a value: more is left out */
+
 struct tr_record {
     char *name; /* of the log, and which run of it if there are several; owned */
     enum tr_log_layout layout;
@@ -105,6 +114,8 @@ struct tr_record {
     struct tr_said *said;           /* [saids], each option once; owned */
     int saids;
 
+    struct tr_argument *argument; /* of its first start */
+    int arguments;
     struct tr_row *row;
     int64_t rows;
     struct tr_timing *timing;
@@ -141,6 +152,17 @@ void tr_record_forget(struct tr_record *r);
 
 /* Room for one more behind list[used] of `size` bytes each: the list, moved or not. */
 void *tr_grow(void *list, int64_t used, size_t size);
+
+/* Is this the name of an option, which arguments have with '_' for '-'? */
+bool tr_argument_is(const char *name, size_t length, const char *option);
+
+/* The value of an argument by its name, with '_' or '-', as the log has it; NULL where the log has it not. */
+const char *tr_record_argument(const struct tr_record *r, const char *name);
+
+/* Add one; the texts are copied. */
+void tr_record_add_argument(struct tr_record *r, const char *name, size_t length,
+                            const char *value);
+void tr_record_drop_arguments(struct tr_record *r);
 
 /* The fact, worked out from others where the log does not say it: world = tp * pp * dp,
    micro-batches = gbs / (mbs * dp), and so on; NAN if that cannot be. */

@@ -103,8 +103,14 @@ static void new_run(struct tr_reader *r)
 }
 
 /* What the draft knows and the run does not. */
-static void add_draft(struct tr_record *run, const struct tr_record *draft)
+static void add_draft(struct tr_record *run, struct tr_record *draft)
 {
+    if (run->arguments == 0) {
+        run->argument = draft->argument;
+        run->arguments = draft->arguments;
+    } else {
+        tr_record_drop_arguments(draft);
+    }
     for (int f = 0; f < TR_FACTS; f++)
         if (isnan(run->fact[f]))
             run->fact[f] = draft->fact[f];
@@ -128,6 +134,8 @@ static void place(struct tr_reader *r, int64_t iteration)
         add_draft(&r->out->list[r->out->count - 1], &r->draft);
     else
         new_run(r);
+    r->draft.argument = NULL; /* the run's now */
+    r->draft.arguments = 0;
     run = &r->out->list[r->out->count - 1];
     run->start = tr_grow(run->start, run->starts, sizeof *run->start);
     run->start[run->starts++] = r->begun;

@@ -106,7 +106,7 @@ static int width_of(const char *s)
     return n;
 }
 
-static int column_width(const struct tr_grid *g, int64_t column)
+static int column_width(const struct tr_table_grid *g, int64_t column)
 {
     int widest = 0;
 
@@ -124,7 +124,7 @@ static void pad(FILE *f, int n)
         fputc(' ', f);
 }
 
-static void write_aligned(const struct tr_grid *g, int64_t row, const int *width,
+static void write_aligned(const struct tr_table_grid *g, int64_t row, const int *width,
                           const char *before, const char *between, const char *after, FILE *f)
 {
     fputs(before, f);
@@ -140,7 +140,7 @@ static void write_aligned(const struct tr_grid *g, int64_t row, const int *width
     fprintf(f, "%s\n", after);
 }
 
-static int *widths(const struct tr_grid *g, int least)
+static int *widths(const struct tr_table_grid *g, int least)
 {
     int *width = calloc((size_t)g->columns + 1, sizeof *width);
 
@@ -154,7 +154,7 @@ static int *widths(const struct tr_grid *g, int least)
 
 static void write_text(const struct tr_table *t, FILE *f)
 {
-    struct tr_grid g = tr_grid_of(t);
+    struct tr_table_grid g = tr_table_grid_of(t);
     int *width = widths(&g, 0);
 
     fprintf(f, "%s\n\n", t->title);
@@ -165,12 +165,12 @@ static void write_text(const struct tr_table *t, FILE *f)
     for (int i = 0; i < t->notes; i++)
         fprintf(f, "  %s\n", t->note[i]);
     free(width);
-    tr_grid_release(&g);
+    tr_table_grid_release(&g);
 }
 
 static void write_markdown(const struct tr_table *t, FILE *f)
 {
-    struct tr_grid g = tr_grid_of(t);
+    struct tr_table_grid g = tr_table_grid_of(t);
     int *width = widths(&g, 3);
 
     fprintf(f, "## %s\n\n", t->title);
@@ -187,7 +187,7 @@ static void write_markdown(const struct tr_table *t, FILE *f)
     for (int i = 0; i < t->notes; i++)
         fprintf(f, "%s- %s\n", i ? "" : "\n", t->note[i]);
     free(width);
-    tr_grid_release(&g);
+    tr_table_grid_release(&g);
 }
 
 /* ---- for programs ---- */

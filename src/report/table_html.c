@@ -52,7 +52,7 @@ void tr_html_end(FILE *f)
 
 void tr_table_html(const struct tr_table *t, FILE *f)
 {
-    struct tr_grid g = tr_grid_of(t);
+    struct tr_table_grid g = tr_table_grid_of(t);
 
     fprintf(f, "<h2>%s</h2>\n<table id=\"%s\">\n", t->title, t->key);
     for (int64_t r = 0; r < g.rows; r++) {
@@ -72,5 +72,5 @@ void tr_table_html(const struct tr_table *t, FILE *f)
         tr_html_text(t->note[i], f);
         fputs("</p>\n", f);
     }
-    tr_grid_release(&g);
+    tr_table_grid_release(&g);
 }

@@ -73,7 +73,7 @@ static bool is_number(const char *s)
 }
 
 /* Has some number of the column a point?  Then it is two columns. */
-static bool has_point(const struct tr_grid *g, int64_t column)
+static bool has_point(const struct tr_table_grid *g, int64_t column)
 {
     if (g->left[column])
         return false;
@@ -98,7 +98,7 @@ static void put_number(const char *s, bool two, FILE *f)
         fprintf(f, " & %s", s + whole);
 }
 
-static void put_cell(const struct tr_grid *g, int64_t row, int64_t column, bool two, FILE *f)
+static void put_cell(const struct tr_table_grid *g, int64_t row, int64_t column, bool two, FILE *f)
 {
     const char *s = g->text[row * g->columns + column];
 
@@ -113,7 +113,7 @@ static void put_cell(const struct tr_grid *g, int64_t row, int64_t column, bool 
 
 /* ---- the table ---- */
 
-static void put_head(const struct tr_table *t, const struct tr_grid *g, FILE *f)
+static void put_head(const struct tr_table *t, const struct tr_table_grid *g, FILE *f)
 {
     for (int i = 0; i < t->notes; i++)
         put_comment(t->note[i], f);
@@ -127,7 +127,7 @@ static void put_head(const struct tr_table *t, const struct tr_grid *g, FILE *f)
 
 void tr_table_latex(const struct tr_table *t, FILE *f)
 {
-    struct tr_grid g = tr_grid_of(t);
+    struct tr_table_grid g = tr_table_grid_of(t);
 
     put_head(t, &g, f);
     for (int64_t r = 0; r < g.rows; r++) {
@@ -138,5 +138,5 @@ void tr_table_latex(const struct tr_table *t, FILE *f)
         fputs(r == 0 ? " \\\\\n\\midrule\n" : " \\\\\n", f);
     }
     fputs("\\bottomrule\n\\end{tabular}\n\\end{table}\n", f);
-    tr_grid_release(&g);
+    tr_table_grid_release(&g);
 }

@@ -13,14 +13,14 @@ char *tr_cell_text(const struct tr_cell *c);
 
 /* The texts of a table, the first row of which is the heading: without columns in which there is nothing, and
    turned if the table is to be seen so. */
-struct tr_grid {
+struct tr_table_grid {
     int64_t rows, columns;
     char **text; /* [rows * columns], owned */
     bool *left;  /* [columns]: it holds texts */
 };
 
-struct tr_grid tr_grid_of(const struct tr_table *t);
-void tr_grid_release(struct tr_grid *g);
+struct tr_table_grid tr_table_grid_of(const struct tr_table *t);
+void tr_table_grid_release(struct tr_table_grid *g);
 
 /* A page of HTML begins and ends; what is in between is tables, and texts in which nothing is markup. */
 void tr_html_begin(const char *title, FILE *f);

@@ -133,6 +133,7 @@ static const char *read_run(const struct tr_sweep *w, const char *log, struct tr
             out->seconds[out->count++] = ms / 1e3;
     }
     tr_selection_release(&chosen);
+    out->loss = tr_record_losses(r, &out->losses);
     return r->starts > 0 ? tr_end_text(r->start[r->starts - 1].end) : "";
 }
 
@@ -153,5 +154,6 @@ void tr_sweep_seen_release(struct tr_sweep_seen *s)
     free(s->log);
     free(s->why);
     free(s->seconds);
+    free(s->loss);
     *s = (struct tr_sweep_seen){0};
 }

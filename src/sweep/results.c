@@ -17,7 +17,7 @@
 #include "util/file.h"
 #include "util/clock.h"
 
-enum { FILE_MOST = 64 << 20 };
+enum { FILE_MOST = 64 << 20, LOSSES_MOST = 1000 };
 
 /* ---- the record of a shape ---- */
 
@@ -140,6 +140,18 @@ static json_t *measured(const struct tr_sweep_shape *s, const json_t *runs)
     return o;
 }
 
+static json_t *losses_of(const struct tr_sweep_seen *run)
+{
+    json_t *list = json_array();
+
+    for (int64_t i = 0; i < run->losses && i < LOSSES_MOST; i++)
+        if (isfinite(run->loss[i].loss))
+            json_array_append_new(list,
+                                  json_pack("[IIf]", (json_int_t)run->loss[i].after,
+                                            (json_int_t)run->loss[i].iteration, run->loss[i].loss));
+    return list;
+}
+
 json_t *tr_sweep_run_record(const struct tr_sweep_seen *run)
 {
     const struct tr_order of = tr_order_of(run->seconds, run->count);
@@ -160,6 +172,7 @@ json_t *tr_sweep_run_record(const struct tr_sweep_seen *run)
     put_count(o, "last_iteration", run->last);
     put(o, "seconds_per_it", of.median);
     json_object_set_new(o, "seconds", seconds);
+    json_object_set_new(o, "losses", losses_of(run));
     put(o, "mem_mib", run->mib);
     put(o, "seconds_in_all", run->end.seconds);
     return o;

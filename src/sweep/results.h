@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "report/agree.h"
 #include "sweep/guard.h"
 #include "sweep/place.h"
 #include "sweep/space.h"
@@ -20,7 +21,9 @@ struct tr_sweep_seen {
     char *why;       /* it did none of these; owned */
     double *seconds; /* [count] of the iterations that count; owned */
     int64_t count;
-    double mib; /* what the fullest rank held; NAN if the log does not say */
+    double mib;           /* what the fullest rank held; NAN if the log does not say */
+    struct tr_loss *loss; /* [losses], ascending; owned */
+    int64_t losses;
 };
 
 /* Look at a run that has ended.  `limit` is the time it had. */
@@ -52,7 +55,8 @@ json_t *tr_sweep_run_record(const struct tr_sweep_seen *run);
  *              median with that probability, report/order.h: of the runs, and of the iterations where there
  *              is one run), samples_per_second, tflops (of a rank, sc21), tflops_model (2024), mem_mib
  *   runs       of each log, ok, error, early, exit_code or signal, last_iteration, seconds_per_it (median), seconds
- *              (of each iteration that counts, ascending), mem_mib, seconds_in_all
+ *              (of each iteration that counts, ascending),
+ *              losses ([iteration before, iteration, loss] of each line, at most 1000), mem_mib, seconds_in_all
  *   command, built
  */
 json_t *tr_sweep_result(const struct tr_sweep *w, const struct tr_sweep_place *place,

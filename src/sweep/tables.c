@@ -123,6 +123,61 @@ static void add_options(struct tr_table *t, const json_t *o, const json_t *names
         tr_table_text(t, "%s", text(json_object_get(o, "options"), name));
 }
 
+/* ---- losses ---- */
+
+/* Those of a record; owned by the caller. */
+static struct tr_loss *losses_of(const json_t *o, int64_t *count)
+{
+    const json_t *list = json_object_get(json_array_get(json_object_get(o, "runs"), 0), "losses");
+    struct tr_loss *out = calloc(json_array_size(list) + 1, sizeof *out);
+
+    TR_ASSERT(out);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *x = json_array_get(list, i);
+
+        out[i] = (struct tr_loss){json_integer_value(json_array_get(x, 0)),
+                                  json_integer_value(json_array_get(x, 1)),
+                                  json_number_value(json_array_get(x, 2))};
+    }
+    *count = (int64_t)json_array_size(list);
+    return out;
+}
+
+/* Shapes of a sweep have all else in common. */
+static bool same_training(const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = {"gbs", "seq", "options"};
+
+    for (int i = 0; i < COUNT(keys); i++) {
+        const json_t *x = json_object_get(a, keys[i]), *y = json_object_get(b, keys[i]);
+
+        if (x != y && !json_equal(x, y))
+            return false;
+    }
+    return true;
+}
+
+/* Within which power of ten the losses agree with those of the first shape that trained the same. */
+static void add_agreement(struct tr_table *t, const struct tr_sweep_results *r, const json_t *o)
+{
+    char shown[TR_AGREE_BYTES];
+    const json_t *first = o;
+    struct tr_loss *a, *b;
+    int64_t na, nb;
+    size_t i;
+
+    for (i = 0; i < json_array_size(r->newest); i++) {
+        first = json_array_get(r->newest, i);
+        if (first == o || (tr_sweep_is_good(first) && same_training(first, o)))
+            break;
+    }
+    a = losses_of(o, &na);
+    b = losses_of(first, &nb);
+    tr_table_text(t, "%s", tr_agree_text(first == o ? NAN : tr_losses_differ(a, na, b, nb), shown));
+    free(a);
+    free(b);
+}
+
 /* ---- Markdown ---- */
 
 /* Enough digits for times of a few milliseconds and of minutes. */
@@ -214,6 +269,7 @@ static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r
         {"interval", "Interval"},
         {"runs", "Runs"},
         {"tflops", "TFLOPs"},
+        {"agree", "Agree"},
         {"notes", "Notes"},
     };
     static const char *const counts[] = {"dp", "tp", "pp", "mbs", "gbs"};
@@ -235,6 +291,7 @@ static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r
         tr_table_real(t, number(list[i], "measured", "runs"), 0);
         tr_table_real(t, number(list[i], "measured", "tflops"),
                       digits(number(list[i], "measured", "tflops")));
+        add_agreement(t, r, list[i]);
         add_options(t, list[i], more->names);
         add_notes(t, list[i]);
     }
@@ -248,7 +305,9 @@ static void fill_main(const struct tr_sweep *w, const struct tr_sweep_results *r
         "with 95 %% "
         "probability, or with what it says; of the runs, and of the iterations of a single run.  "
         "TFLOPs: of a rank, by formula sc21, "
-        "recomputation included.  The fastest per sample is first.",
+        "recomputation included.  Agree: the power of ten within which the losses of the same "
+        "iterations agree with those of the first shape with the same options and batch.  The "
+        "fastest per sample is first.",
         (long long)w->warmup, (long long)w->iters);
 }
 
@@ -299,6 +358,7 @@ static const struct {
     {{"tflops_model_per_gpu", ""}, "measured", "tflops_model"},
     {{"tflops_all", ""}, "all", "tflops"},
     {{"mem_mib", ""}, "measured", "mem_mib"},
+    {{"agree", ""}, "", "agree"},
     {{"predicted_seconds_per_it", ""}, "predicted", "seconds_per_it"},
     {{"predicted_mem_mib", ""}, "predicted", "mem_mib"},
     {{"date", ""}, "", "date"},
@@ -306,11 +366,13 @@ static const struct {
     {{"error", ""}, "", "error"},
 };
 
-static void add_csv(struct tr_table *t, const json_t *o, int i)
+static void add_csv(struct tr_table *t, const struct tr_sweep_results *r, const json_t *o, int i)
 {
     if (csv[i].part && !*csv[i].part) {
         if (strcmp(csv[i].key, "size") == 0)
             add_size(t, o);
+        else if (strcmp(csv[i].key, "agree") == 0)
+            add_agreement(t, r, o);
         else if (strcmp(csv[i].key, "recompute") == 0)
             tr_table_real(t, json_is_true(json_object_get(o, "recompute")), 0);
         else
@@ -337,7 +399,7 @@ static void fill_csv(const struct tr_sweep_results *r, bool good, struct options
         if (tr_sweep_is_good(list[k]) != good)
             continue;
         for (int i = 0; i < COUNT(csv); i++)
-            add_csv(t, list[k], i);
+            add_csv(t, r, list[k], i);
         add_options(t, list[k], more->names);
     }
     free(list);

@@ -4,6 +4,7 @@ STUDY_SH = \
 	tests/report/t_own.sh \
 	tests/report/t_report.sh \
 	tests/report/t_study.sh \
+	tests/report/t_study_job.sh \
 	tests/report/t_timeline.sh
 
 check_PROGRAMS += tests/report/t_log tests/report/t_run_config tests/report/t_flight

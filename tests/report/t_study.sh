@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016,SC1003
-# `trireme report` of a study: folders of logs, runs in groups.
+# `trireme report` of a study: folders of logs, runs in groups, LaTeX, losses in all layouts, the page.
 . "$srcdir/tests/tap.sh"
-plan 29
+plan 54
 
 # csv COLUMN [LINE]: of the table in csv that is read, the first row unless said otherwise.
 csv() {
@@ -115,9 +115,135 @@ latex > "$work/all.tex"
 check "all tables have the columns that they say" columns_agree "$work/all.tex" 2
 check "notes are comments" sh -c "grep -q '^% ms/it: median.' '$work/table.tex' && ! grep -v '^%' '$work/table.tex' | grep -q median"
 if command -v pdflatex > /dev/null; then
-    { printf '%s\n' '\documentclass{article}' '\usepackage{booktabs}' '\begin{document}'; cat "$work/table.tex"; echo '\end{document}'; } \
+    { printf '%s\n' '\documentclass{article}' '\usepackage{booktabs}' '\begin{document}'; cat "$work/table.tex"
+        printf '%s\n' '\end{document}'; } \
         > "$work/paper.tex"
     check "LaTeX takes it" pdflatex -interaction nonstopmode -halt-on-error -output-directory "$work" "$work/paper.tex"
 else
     skip "LaTeX takes it" "there is no pdflatex"
 fi
+
+# ---- losses of all layouts ----
+
+# curve NAME TP DIFFERENCE: the losses of the first run but for a relative difference that is largest in the middle.
+curve() {
+    run 4 100 | sed "s/tensor-model-parallel size: 1/tensor-model-parallel size: $2/" | awk -v d="$3" '
+        /lm loss/ { i++; loss = (8 - i / 7) * (1 + d * (1 - (i - 9) * (i - 9) / 200)); sub(/lm loss: [^ ]*/, sprintf("lm loss: %.6E", loss)) }
+        { print }' > "$work/curves/$1.log"
+}
+# power NAME: of ten within which the losses of two logs agree, by awk.
+power() {
+    grep -h -o 'lm loss: [^ ]*' "$work/curves/1-first.log" | cut -d : -f 2 > "$work/a"
+    grep -h -o 'lm loss: [^ ]*' "$work/curves/$1.log" | cut -d : -f 2 | paste - "$work/a" | awk '
+        { d = ($1 - $2) / $2; if (d < 0) d = -d; if (d > most) most = d }
+        END { for (k = -12; k < 5; k++) if (most <= 10 ^ k) { print "1e" k; exit } }'
+}
+agree() { "$trireme" report "$work/curves" --columns log,agree --format csv | tr -d '\r' | sed -n "s/^$1.log,//p"; }
+mkdir "$work/curves"
+curve 1-first 1 0
+curve 2-tp 2 0
+for d in 3e-6 -2e-5 7e-4 -0.05 4; do curve "3$d" 2 "$d"; done
+check "the first has nothing to agree with" same "$(agree 1-first)" ""
+check "the same losses in another layout" same "$(agree 2-tp)" equal
+for row in "3e-6 1e-5" "-2e-5 1e-4" "7e-4 1e-3" "-0.05 1e-1" "4 1e1"; do
+    check "losses that differ by ${row% *}" same "$(agree "3${row% *}") $(power "3${row% *}")" "${row#* } ${row#* }"
+done
+changed() { sed "$2" "$work/curves/33e-6.log" > "$work/curves/$1.log"; }
+changed 4seed 's/\(seed [.]*\) 1234/\1 1235/'
+changed 4batch 's/global batch size: 8/global batch size: 16/; s/\(global_batch_size [.]*\) 8/\1 16/'
+changed 4model 's/\(hidden_size [.]*\) 64/\1 128/'
+changed 4data 's/^  seed /  data_path ................ other\n  seed /'
+changed 4sparse '/iteration [0-9]*[13579]\//d'
+for other in seed batch model data; do
+    check "runs with another $other are not compared" same "$(agree "4$other")" ""
+done
+check "nor means over other iterations" same "$(agree 4sparse)" ""
+changed 4late '/iteration 1\?[0-9]\//d'
+check "nor a mean that begins at another iteration" same "$(agree 4late)" ""
+changed 4nan 's|\(iteration 7/.*lm loss:\) [^ ]*|\1 nan|'
+check "one that has no number where the other has" same "$(agree 4nan)" no
+changed 5second 's/\(seed [.]*\) 1234/\1 1235/'
+check "each is compared with the first of its kind" same "$(agree 5second)" equal
+check "and the note says with which" sh -c "'$trireme' report '$work/curves' | grep -q 'Agree: the power of ten'"
+
+# ---- the page ----
+
+# A log that would do harm: its name, its arguments, and bytes that no page can have.
+mkdir "$work/page"
+bad='<script>&"'"'"'.log'
+cp "$srcdir/tests/report/jean-zay-18b.log" "$srcdir/tests/report/jean-zay-30b.log" "$work/page"
+{
+    run 4 100 | sed '/ seed /q'
+    printf '  data_path ............. <script src="x">]]>&amp;</td>\033[1m \001\377 ]\n'
+    printf '  save .................. <!-- \n'
+    run 4 100 | sed '1,/ seed /d'
+} > "$work/page/$bad"
+cat > "$work/page.py" << 'END'
+import sys, html.parser, xml.etree.ElementTree
+path, svgs = sys.argv[1], int(sys.argv[2])
+text = open(path, encoding="utf-8").read()
+root = xml.etree.ElementTree.fromstring(text)
+tags = [e.tag for e in root.iter()]
+assert text.startswith("<!DOCTYPE html>\n"), "no HTML 5"
+assert tags[:2] == ["html", "head"] and root.find("head/title").text, tags[:3]
+assert not {"script", "link", "img", "iframe", "object", "embed"} & set(tags), "it needs more than itself"
+for e in root.iter():
+    for name, value in e.attrib.items():
+        assert not name.startswith("on") and "//" not in value and ":" not in name, (e.tag, name, value)
+        assert name not in ("href", "src") or value.startswith("#"), (e.tag, name, value)
+ids = [e.get("id") for e in root.iter() if e.get("id")]
+assert len(ids) == len(set(ids)), "an id is there twice"
+for e in root.iter():
+    assert e.get("href", "#")[1:] in ids + [""], e.get("href")
+assert tags.count("svg") == svgs, tags.count("svg")
+assert all(len(list(s.iter("path"))) > 5 for s in root.iter("svg")), "an empty figure"
+details = root.findall(".//details")
+assert [d.find("summary").text for d in details] == sys.argv[3:], [d.find("summary").text for d in details]
+assert {"runs", "summary", "breakdown", "scaling", "options"} <= set(ids), ids
+cells = {r[0].text: r[1].text for d in details for r in d.iter("tr") if r[0].tag == "td"}
+assert cells["save"] == "<!--" and cells["seed"] == "1234", cells
+assert cells["data_path"].startswith('<script src="x">]]>&amp;</td>'), cells["data_path"]
+
+
+class Parser(html.parser.HTMLParser):
+    """Elements that HTML does not close by itself end in their order."""
+    def __init__(self):
+        super().__init__()
+        self.open = []
+
+    def handle_starttag(self, tag, attrs):
+        assert tag != "script"
+        self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+
+
+parser = Parser()
+parser.feed(text)
+assert not parser.open, parser.open
+print("%d elements" % len(tags))
+END
+page() { "$trireme" report "$work/page" --html "$@"; }
+parse() { python3 "$work/page.py" "$@" "$bad" jean-zay-18b.log jean-zay-30b.log; }
+figures=$(command -v gnuplot > /dev/null && echo 4 || echo 0)
+check "a page" page "$work/study.html"
+no_gnuplot() { env PATH=/nonexistent "$trireme" report "$work/page" --html "$work/text.html"; }
+check "one without gnuplot" no_gnuplot
+if command -v python3 > /dev/null; then
+    check "it is XML and HTML that needs nothing else, and logs are text in it" parse "$work/study.html" "$figures"
+    check "so is the other" parse "$work/text.html" 0
+else
+    skip "it is XML and HTML" "there is no python3"
+    skip "so is the other" "there is no python3"
+fi
+check "which says what is missing, and has plots as text" sh -c "grep -q 'gnuplot was not found' '$work/text.html' &&
+    test \$(grep -c '<pre>' '$work/text.html') -eq 4"
+check "no address is in it" sh -c "! grep -q 'http:\|https:' '$work/study.html'"
+check "groups have a table in it" sh -c "'$trireme' report '$work/page' --html '$work/groups.html' --group-by size &&
+    grep -q 'id=\"groups\"' '$work/groups.html' && grep -q 'id=\"runs\"' '$work/groups.html'"
+fails "a page and another output" 64 "--html writes a page with all tables" page "$work/no.html" --format csv
+fails "a page that cannot be written" 74 "cannot write $work/none/no/study.html" page "$work/none/no/study.html"

@@ -4,7 +4,7 @@
 # `trireme sweep`: which shapes, in which order, and that it outlives shapes that crash and hang, its own
 # end by any signal, and the end of its job.
 . "$srcdir/tests/tap.sh"
-plan 70
+plan 71
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -187,7 +187,7 @@ check "no shape with a result ran again" same "$(sort "$work/calls" | uniq -c | 
 check "what hung is gone" gone
 
 check "the columns" has \
-    '^\| Nodes \| Size \| +DP \| +TP \| +PP \| MBS \| GBS \| +Mem +\| +Sec/it \| +Interval +\| Runs \| +TFLOPs \| Notes +\|$' \
+    '^\| Nodes \| Size \| +DP \| +TP \| +PP \| MBS \| GBS \| +Mem +\| +Sec/it \| +Interval +\| Runs \| +TFLOPs \| Agree +\| Notes +\|$' \
     "$work/sweep/results.md"
 check "a shape that crashed is a row" has '\| ~[0-9.]+ +\| .*; failed: .*signal 9' "$work/sweep/results.md"
 check "one that hung, too" has '\| ~[0-9.]+ +\| .*; failed: no end within 60 s, in which 0 of 4' \
@@ -207,6 +207,12 @@ check "the numbers belong together" awk -F , '
       if (ratio < 0.999 || ratio > 1.001) bad = 1
       if (bad) print }
     END { exit bad || rows != 3 }' "$work/sweep/results.csv"
+# shellcheck disable=SC2016 # awk's
+check "all layouts train the same" awk -F , '
+    { sub(/\r$/, "") }
+    NR == 1 { for (i = 1; i <= NF; i++) at[$i] = i; next }
+    { agree = $at["agree"]; first += agree == ""; rows++; if (agree !~ /^(|equal|1e-[5-9])$/) { print; bad = 1 } }
+    END { exit bad || first != 1 || rows != 3 }' "$work/sweep/results.csv"
 check "failures have a file of their own" same "$(grep -c '^tp' "$work/sweep/failed.csv")" 2
 
 rm "$work/crashes" "$work/hangs"

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "report/page.h"
+
+#include <string.h>
+
+#include "report/page_figure.h"
+#include "report/plot.h"
+#include "report/table_parts.h"
+#include "util/text.h"
+
+/* The figures that stand behind a table. */
+static const struct {
+    const char *table;
+    enum tr_plot_kind plot;
+} figures[] = {
+    {"runs", TR_PLOT_LOSS},
+    {"summary", TR_PLOT_THROUGHPUT},
+    {"breakdown", TR_PLOT_BREAKDOWN},
+    {"scaling", TR_PLOT_SCALING},
+};
+
+static bool has_points(const struct tr_plot *plot)
+{
+    for (int i = 0; i < plot->count; i++)
+        if (plot->series[i].count > 0)
+            return true;
+    return false;
+}
+
+static void put_figures(const char *table, const struct tr_present *p, FILE *f)
+{
+    for (int i = 0; i < (int)(sizeof figures / sizeof figures[0]); i++) {
+        struct tr_plot plot = {0};
+
+        if (strcmp(figures[i].table, table) != 0)
+            continue;
+        if (tr_plot_of(figures[i].plot, p, &plot) == TR_OK && has_points(&plot))
+            tr_page_figure(&plot, i, f);
+        tr_plot_release(&plot);
+    }
+}
+
+/* A table that has no rows has its reasons. */
+static void put_table(const struct tr_table *t, const struct tr_present *p, FILE *f)
+{
+    if (t->cells > 0) {
+        tr_table_html(t, f);
+        put_figures(t->key, p, f);
+        return;
+    }
+    if (t->notes > 0)
+        fprintf(f, "<h2 id=\"%s\">%s</h2>\n", t->key, t->title);
+    for (int i = 0; i < t->notes; i++) {
+        fputs("<p>", f);
+        tr_html_text(t->note[i], f);
+        fputs("</p>\n", f);
+    }
+}
+
+static void put_arguments(const struct tr_record *r, FILE *f)
+{
+    fputs("<details><summary>", f);
+    tr_html_text(r->name, f);
+    fputs("</summary>\n", f);
+    if (r->arguments == 0)
+        fputs("<p>The log does not have them.</p>\n", f);
+    else
+        fputs("<table>\n<tr><th>Option</th><th>Value</th></tr>\n", f);
+    for (int i = 0; i < r->arguments; i++) {
+        fputs("<tr><td>", f);
+        tr_html_text(r->argument[i].name, f);
+        fputs("</td><td>", f);
+        tr_html_text(r->argument[i].value, f);
+        fputs("</td></tr>\n", f);
+    }
+    fputs(r->arguments > 0 ? "</table>\n</details>\n" : "</details>\n", f);
+}
+
+void tr_page_write(const char *title, const struct tr_table *t, int count,
+                   const struct tr_present *p, FILE *f)
+{
+    tr_html_begin(title, f);
+    fputs("<h1>", f);
+    tr_html_text(title, f);
+    fprintf(f, "</h1>\n<p>%d run%s.</p>\n", p->runs->count, tr_plural(p->runs->count));
+    for (int i = 0; i < count; i++)
+        put_table(&t[i], p, f);
+    fputs("<h2 id=\"options\">Options of the runs</h2>\n", f);
+    for (int i = 0; i < p->runs->count; i++)
+        put_arguments(&p->runs->list[i], f);
+    tr_html_end(f);
+}
