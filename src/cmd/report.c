@@ -360,21 +360,26 @@ static char *title_of(const struct tr_words *logs)
     return title;
 }
 
-static enum tr_status write_out(const struct options *o, const struct tr_words *logs,
-                                const struct tr_present *p, const struct tr_table *t, int count)
+static enum tr_status write_to(const struct options *o, const struct tr_table *t, int count)
 {
-    const char *path = o->html ? o->html : o->output;
+    FILE *f;
+
+    TR_TRY(open_output(o->output, &f));
+    tr_tables_write(t, count, (enum tr_table_format)o->format, f);
+    return close_output(o->output, f);
+}
+
+static enum tr_status write_page(const struct options *o, const struct tr_words *logs,
+                                 const struct tr_present *p, const struct tr_table *t, int count)
+{
     char *title;
     FILE *f;
 
-    TR_TRY(open_output(path, &f));
+    TR_TRY(open_output(o->html, &f));
     title = title_of(logs);
-    if (o->html)
-        tr_page_write(title, t, count, p, f);
-    else
-        tr_tables_write(t, count, (enum tr_table_format)o->format, f);
+    tr_page_write(title, t, count, p, f);
     free(title);
-    return close_output(path, f);
+    return close_output(o->html, f);
 }
 
 static enum tr_status write_tables(const struct options *o, const struct tr_words *logs,
@@ -392,7 +397,7 @@ static enum tr_status write_tables(const struct options *o, const struct tr_word
     else
         s = make(p, o->group_by ? SHOW_GROUPS : (enum show)o->show, &t[count++]);
     if (s == TR_OK)
-        s = write_out(o, logs, p, t, count);
+        s = o->html ? write_page(o, logs, p, t, count) : write_to(o, t, count);
     for (int i = 0; i < count; i++)
         tr_table_release(&t[i]);
     return s;

@@ -310,7 +310,7 @@ static bool read_argument(struct tr_reader *r)
     if ((tr_argument_is(name, length, "checkpoint-activations") && strcmp(s, "True") == 0) ||
         (tr_argument_is(name, length, "recompute-granularity") && strcmp(s, "full") == 0))
         tr_reader_record(r)->recompute = true;
-    if (has_name(name, length, "use-tp-pp-dp-mapping") && strcmp(s, "True") == 0)
+    if (tr_argument_is(name, length, "use-tp-pp-dp-mapping") && strcmp(s, "True") == 0)
         tr_reader_record(r)->tp_pp_dp = true;
     read_model(tr_reader_record(r), name, length, s);
     read_option(tr_reader_record(r), name, length, s);
