@@ -102,7 +102,9 @@ static struct fixture *open_model(const struct tr_backend *backend, const struct
     };
     tr_params_list(&f->shape.dims, &f->shape.layout, 0, 0, &f->model.params);
     tr_model_open(&f->model);
-    f->chunk = tr_chunk_open(&f->model, 0, 0, (struct tr_chunk_room){slots, 1, 1, 1, 0}, NULL);
+    f->chunk = tr_chunk_open(
+        &f->model, 0, 0,
+        (struct tr_chunk_room){.slots = slots, .outputs = 1, .dinputs = 1, .doutputs = 1}, NULL);
     tr_arena_init(&f->arena);
     take(f);
     assert_ok(backend->reserve(f->q.device, f->arena.used_bytes, &memory));
