@@ -34,7 +34,7 @@ static const struct tr_opt rows[] = {
         "tensors"),
     OPT(INT, fit, "fit", NULL,
         "also name the changes with which it would fit GPUs of so many MiB, though it fits or they "
-        "are others than those of the machine"),
+        "are others than those of the machine (what fits a profile to logs is --calibrate)"),
     OPT(WORDS, calibrate, "calibrate", NULL,
         "logs of runs, of trireme or Megatron-LM, or folders of them: print the profile of "
         "--machine with "
