@@ -61,6 +61,7 @@ static const struct tr_opt rows[] = {
         "Slurm job and mpiexec outside unless given"),
     ROW(INT, ranks_per_node, "ranks-per-node", NULL, COUNT,
         "ranks on each node; those of the Slurm job, or all on this node, unless given"),
+    ROW(FLAG, dry_run, "dry-run", "off", ANY, "dry run: print what would be run, and run nothing"),
     {.kind = TR_ROW_GROUP, .name = "Job arrays", .group = "array"},
     OPT("array", TEXT, array, "sweep-array", NULL, ANY,
         "write a script for sbatch instead, with an array task for each shape that has no result; "
@@ -77,8 +78,6 @@ static const struct tr_opt rows[] = {
         "the same time in one folder"),
     OPT("array", FLAG, collect, "sweep-collect", "off", ANY,
         "run nothing: write the tables of the results that there are"),
-    OPT("array", FLAG, dry_run, "dry-run", "off", ANY,
-        "dry run: print what would be run, and run nothing"),
 };
 
 static const struct tr_options table = {"sweep", rows, sizeof rows / sizeof *rows, NULL, 0, NULL};
@@ -139,15 +138,15 @@ static void add_option(const struct tr_opt *o, const void *field, struct tr_args
     }
 }
 
-/* The options that a sweep of one of the shapes has, too: all but those of arrays. */
+/* The options that a sweep of one of the shapes has, too: all but those of arrays and --dry-run, which shows them. */
 static void own_words(const struct tr_sweep *w, struct tr_args *a)
 {
     for (int i = 0; i < table.rows; i++) {
         const struct tr_opt *o = &rows[i];
         const void *field = (const char *)w + o->offset;
 
-        if (o->kind == TR_ROW_OPT && strcmp(o->group, "array") != 0 && !tr_options_unset(o, w) &&
-            (o->type != TR_OPT_FLAG || *(const bool *)field))
+        if (o->kind == TR_ROW_OPT && strcmp(o->group, "array") != 0 && field != &w->dry_run &&
+            !tr_options_unset(o, w) && (o->type != TR_OPT_FLAG || *(const bool *)field))
             add_option(o, field, a);
     }
 }

@@ -24,7 +24,7 @@ sized() {
     allocated 20 --ranks 2,4 --sweep-tensor 1-4 --sweep-iters 4 --sweep-warmup 1 || { cat "$work/out"; return 1; }
 }
 check "a sweep over tensor-parallel sizes and numbers of ranks" sized
-check "where the end of the job is from" has '^job [0-9]+ ends in 20 min, says ' "$work/out"
+check "where the end of the job is from" has "^job [0-9]+ ends in (20|19) min [0-9]+ s, says " "$work/out"
 check "four shapes have a row" has '^4 of 4 shapes trained to their end' "$work/out"
 check "groups stay inside nodes" has 'not tp4-pp1-dp1-.*not be inside nodes of 2' "$work/out"
 check "two ranks stand on one node" has '^\| +1 \| 0.1M \| +1 \| +2 \| +1 \|' "$work/sweep/results.md"
