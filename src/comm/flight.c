@@ -85,7 +85,7 @@ void tr_flight_end(struct tr_flight_mark calls)
         const uint64_t number = calls.first + (uint64_t)i;
         struct place *p = &ring[number % TR_FLIGHT_CALLS];
 
-        if (atomic_load_explicit(&p->stamp, memory_order_relaxed) == 2 * number)
+        if (GET(stamp) == 2 * number && GET(ended) == 0)
             PUT(ended, now);
     }
 }

@@ -51,7 +51,7 @@ struct tr_flight_call {
 
 /* A call begins; `begun` and `ended` are set here.  The number of the call among all of this rank, from 1 on. */
 uint64_t tr_flight_begin(const struct tr_flight_call *call);
-/* Those calls have ended, and so many of them follow one another; nothing for those that are not recorded any more. */
+/* Those calls have ended; nothing for those that have before, or are not recorded any more. */
 void tr_flight_end(struct tr_flight_mark calls);
 /* Those that the rank is beginning now, for a transport which ends them itself. */
 struct tr_flight_mark tr_flight_current(void);

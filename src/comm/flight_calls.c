@@ -167,8 +167,7 @@ static void end_blocking(const struct tr_comm *c, const struct tr_queue *q,
 
 static void end_pending(struct tr_pending *p)
 {
-    if (!p->on_device)
-        tr_flight_end(p->flight);
+    tr_flight_end(p->flight);
     p->flight = (struct tr_flight_mark){0};
 }
 
@@ -225,12 +224,14 @@ static bool poll(struct tr_comm *c, struct tr_pending *p)
     return done;
 }
 
+/* On a device the queue waits, and not the rank. */
 static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
 {
     depth++;
     c->via->over->finish(c, q, p);
     depth--;
-    end_pending(p);
+    if (!p->on_device)
+        end_pending(p);
 }
 
 static void reduce_scatter(struct tr_comm *c, struct tr_queue *q, const struct tr_tensor *out,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/mpi_check.h"
 
+#include "comm/flight.h"
 #include "dp/buckets.h"
 #include "util/half.h"
 #include "util/rng.h"
@@ -453,6 +454,30 @@ static void polled(void **state)
     assert_all(holds(&t, want_reduced, &w));
 }
 
+/* A call of the device has ended when that has done it, which is seen at the next one of its group: not when the host has queued
+   it, and not when the queue waits for it. */
+static void recorded(void **state)
+{
+    struct tr_tensor t = make(TR_F32, 1200);
+    struct tr_flight_call call = {0}, started = {0};
+    const uint64_t before = tr_flight_count();
+    struct tr_pending p;
+
+    (void)state;
+    bring(&t, world.rank, 0);
+    world.via->allreduce(&world, &gpu, &t, TR_MAX);
+    world.via->allgather_start(&world, &gpu, &t, &p);
+    world.via->finish(&world, &gpu, &p);
+    assert_all(tr_flight_count() == before + 2);
+    assert_all(tr_flight_get(before + 2, &started) && (started.ended == 0 || world.size == 1));
+    gpu.on->wait(&gpu);
+    world.via->allreduce(&world, &gpu, &t, TR_MAX);
+    assert_all(tr_flight_get(before + 1, &call) && call.kind == TR_FLIGHT_ALLREDUCE);
+    assert_all(call.bytes == 4800 && call.ended >= call.begun);
+    assert_all(tr_flight_get(before + 2, &started) && started.kind == TR_FLIGHT_ALLGATHER);
+    assert_all(started.ended >= started.begun && started.seq == call.seq + 1);
+}
+
 /* Sums that are rounded: the same bits on all ranks, and each time. */
 static void same_bits(void **state)
 {
@@ -720,6 +745,7 @@ int main(void)
         cmocka_unit_test_setup(overwritten_after, empty_arena),
         cmocka_unit_test_setup(in_flight, empty_arena),
         cmocka_unit_test_setup(polled, empty_arena),
+        cmocka_unit_test_setup(recorded, empty_arena),
         cmocka_unit_test_setup(same_bits, empty_arena),
         cmocka_unit_test_setup(groups, empty_arena),
         cmocka_unit_test_setup(alone, empty_arena),
