@@ -47,12 +47,13 @@ static enum tr_status row(const char *name, const char *line, int number, struct
             m = &c->of[i];
     if (!m)
         return TR_OK;
-    if (!(us > 0.0) || !(bytes > 0.0) || m->points == TR_SIM_CURVE_POINTS ||
-        (m->points > 0 && bytes <= m->bytes[m->points - 1]))
-        return TR_FAIL(TR_ECONFIG,
-                       "%s, line %d: sizes of %s are to grow, %d at most, and times to be above 0, "
-                       "or there is nothing to interpolate: take one table of one run",
-                       name, number, call, TR_SIM_CURVE_POINTS);
+    if (!(us >= 1e-3 && us < 1e15) || !(bytes >= 1.0 && bytes < 1e18) ||
+        m->points == TR_SIM_CURVE_POINTS || (m->points > 0 && bytes <= m->bytes[m->points - 1]))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "%s, line %d: sizes of %s are to grow, %d at most, and times a nanosecond or more, "
+            "or there is nothing to interpolate: take one table of one run",
+            name, number, call, TR_SIM_CURVE_POINTS);
     m->bytes[m->points] = bytes;
     m->seconds[m->points++] = 1e-6 * us;
     return TR_OK;
