@@ -8,10 +8,11 @@
 #include "cmd/cmd.h"
 #include "config/words.h"
 #include "train/start.h"
+#include "util/file.h"
 
 struct ask {
     bool json, every_rank, sensitivities;
-    char *machine, *speeds, *what_if, *trace, *trace_ranks;
+    char *machine, *speeds, *curve, *what_if, *trace, *trace_ranks;
     double jitter, rail, leaf_over, spine_over, restart, queue, queue_median, save;
     int collectives;
     int64_t draws, leaf_nodes, spine_leaves;
@@ -47,6 +48,9 @@ static const struct tr_opt rows[] = {
            "how sums and gathers of many ranks go over links: plan is a ring with the time of the "
            "plan; with ring, tree and hierarchical each step has a latency; auto is of these the "
            "quickest for the size"),
+    ROW(TEXT, curve, "collective-curve", NULL, ANY,
+        "file with what `trireme bench coll` printed: collectives of that group take the measured "
+        "times, between two sizes log-log interpolated"),
     ROW(TEXT, what_if, "what-if", NULL, ANY,
         "KEY=VALUE,KEY=2x,...: numbers of the machine profile that are other than they are, or a "
         "multiple; both times are printed"),
@@ -112,7 +116,7 @@ const struct tr_doc tr_doc_sim = {
 };
 
 /* Random numbers are keyed by draw (util/rng.h). */
-enum { MOST_DRAWS = 65536 };
+enum { MOST_DRAWS = 65536, CURVE_MOST = 1 << 20 /* bytes of a table */ };
 
 static enum tr_status check(const struct ask *a, const struct tr_config *c)
 {
@@ -159,6 +163,18 @@ static void watch_stages(const struct tr_layout *l, struct tr_sim_ask *out)
         out->watch[out->watched++] = stage * tr_layout_pipeline_stride(l);
 }
 
+static enum tr_status read_curve(const char *path, struct tr_sim_ask *out)
+{
+    char *text = NULL;
+    enum tr_status s = tr_regular_text(path, CURVE_MOST, &text);
+
+    if (s == TR_OK)
+        s = tr_sim_curve_read(path, text, &out->curve);
+    free(text);
+    out->like.curve = &out->curve;
+    return s;
+}
+
 static enum tr_status ask_of(const struct ask *a, const struct tr_plan *p, struct tr_sim_ask *out)
 {
     const int world = p->shape.layout.world;
@@ -179,6 +195,8 @@ static enum tr_status ask_of(const struct ask *a, const struct tr_plan *p, struc
         .queue_median = a->queue_median > 0.0 ? a->queue_median : 0.0,
         .save = a->save > 0.0 ? a->save : -1.0,
     };
+    if (a->curve)
+        TR_TRY(read_curve(a->curve, out));
     if (a->speeds)
         TR_TRY(tr_sim_parse_speeds(a->speeds, world, out));
     if (a->trace_ranks)

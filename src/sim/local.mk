@@ -3,6 +3,7 @@ libtrireme_a_SOURCES += \
 	src/sim/ask.c \
 	src/sim/classes.c \
 	src/sim/collective.c src/sim/collective.h \
+	src/sim/curve.c src/sim/curve.h \
 	src/sim/engine.c src/sim/engine.h \
 	src/sim/fabric.c src/sim/fabric.h \
 	src/sim/goodput.c src/sim/goodput.h \

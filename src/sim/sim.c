@@ -181,7 +181,7 @@ enum tr_status tr_sim_make(const struct tr_plan *p, const struct tr_sim_ask *a,
     struct tr_sim_world whole, few;
 
     TR_TRY(check_size(p, a));
-    TR_TRY(tr_sim_world_check(p, a->like.algorithm));
+    TR_TRY(tr_sim_world_check(p, &a->like));
     tr_sim_world_open(p, &a->like, &whole);
     if (!all)
         tr_sim_classes(&whole, &few);

@@ -13,8 +13,9 @@
 
 struct tr_sim_ask {
     struct tr_sim_like like; /* its speeds are owned */
-    double jitter;           /* deviation of the logarithm of a pass's time, from 0 */
-    int draws;               /* at least 1; without jitter all are alike, and one is made */
+    struct tr_sim_curve curve;
+    double jitter; /* deviation of the logarithm of a pass's time, from 0 */
+    int draws;     /* at least 1; without jitter all are alike, and one is made */
     uint64_t seed;
     bool every_rank;             /* do not look for ranks that are alike */
     double restart, queue, save; /* seconds; save < 0: as the plan has it */

@@ -355,38 +355,76 @@ static struct exchanges exchanges_of(const struct maker *k, const struct tr_sim_
     const struct tr_dp_cost c = tr_dp_cost(&k->plan->shape, params, k->cost.grad, k->cost.elem);
     struct exchanges x = planned_exchanges(k, place, params);
     enum tr_sim_algorithm a = k->like->algorithm;
-    const double bytes = c.reduce.bytes / x.buckets;
+    const struct tr_sim_curve *v = k->like->curve;
+    const double bytes = c.reduce.bytes / x.buckets, weights = c.gather.bytes / x.buckets;
 
-    if (a == TR_SIM_PLANNED)
+    if (a == TR_SIM_PLANNED && (!v || v->tensor))
         return x;
+    x.reduces *= c.reduce.kind == TR_DP_LEG_ALLREDUCE ? 0.5 * c.reduce.passes : c.reduce.passes;
+    x.gathers *= c.gather.passes;
+    if (a == TR_SIM_PLANNED) {
+        x.reduce =
+            tr_sim_collective_planned(place, tr_sim_curve_seconds(v, kind_of(&c.reduce), bytes));
+        if (weights > 0.0)
+            x.gather = tr_sim_collective_planned(
+                place, tr_sim_curve_seconds(v, TR_WORK_ALL_GATHER, weights));
+        return x;
+    }
     a = tr_sim_algorithm_for(a, place, kind_of(&c.reduce), bytes);
     k->world->replicas_by = a;
     x.reduce = tr_sim_collective_of(a, place, kind_of(&c.reduce), bytes);
-    x.gather = tr_sim_collective_of(a, place, TR_WORK_ALL_GATHER, c.gather.bytes / x.buckets);
-    x.reduces *= c.reduce.kind == TR_DP_LEG_ALLREDUCE ? 0.5 * c.reduce.passes : c.reduce.passes;
-    x.gathers *= c.gather.passes;
+    x.gather = tr_sim_collective_of(a, place, TR_WORK_ALL_GATHER, weights);
     return x;
 }
 
-enum tr_status tr_sim_world_check(const struct tr_plan *p, enum tr_sim_algorithm algorithm)
+/* That all collectives of its group are on the curve. */
+static enum tr_status check_curve(const struct tr_plan *p, const struct tr_sim_curve *v,
+                                  const struct tr_dp_cost *c, const struct tr_cost *x)
 {
     const struct tr_layout *l = &p->shape.layout;
+    bool all = true;
+
+    if (v->ranks != (v->tensor ? l->w : l->d))
+        return TR_FAIL(TR_ECONFIG,
+                       "--collective-curve is of %d ranks, and there are %d %s in a group: "
+                       "measure as many, or simulate another layout",
+                       v->ranks, v->tensor ? l->w : l->d, v->tensor ? "tensor ranks" : "replicas");
+    for (int part = TR_WORK_EMBED; part <= TR_WORK_HEAD && v->tensor; part++)
+        for (int i = 0; i < x->work[part].collectives; i++)
+            all = all && v->of[x->work[part].collective[i].kind].points > 0;
+    if (!v->tensor)
+        all = v->of[kind_of(&c->reduce)].points > 0 &&
+              (c->gather.bytes <= 0.0 || v->of[TR_WORK_ALL_GATHER].points > 0);
+    if (!all)
+        return TR_FAIL(TR_ECONFIG, "--collective-curve lacks a call that its group makes in this "
+                                   "layout: measure with --call all");
+    return TR_OK;
+}
+
+enum tr_status tr_sim_world_check(const struct tr_plan *p, const struct tr_sim_like *like)
+{
+    const struct tr_layout *l = &p->shape.layout;
+    const bool plan = like->algorithm == TR_SIM_PLANNED;
     struct tr_dp_cost c;
     struct tr_cost x;
 
     tr_cost_init(&x, &p->shape, &p->machine);
     c = tr_dp_cost(&p->shape, 1.0, x.grad, x.elem);
-    if (algorithm == TR_SIM_PLANNED || l->d == 1)
-        return TR_OK;
-    if (c.reduce.kind == TR_DP_LEG_OTHER || c.outer.group > 0 ||
-        (c.gather.bytes > 0.0 && c.gather.kind == TR_DP_LEG_OTHER) || p->shape.offload.gradients ||
-        p->shape.offload.weights)
+    if (like->curve && !plan)
+        return TR_FAIL(TR_ECONFIG,
+                       "--collective-curve has measured times and --collectives %s computes them: "
+                       "leave one of them out",
+                       tr_sim_algorithm_name(like->algorithm));
+    if (l->d > 1 && (!plan || (like->curve && !like->curve->tensor)) &&
+        (c.reduce.kind == TR_DP_LEG_OTHER || c.outer.group > 0 ||
+         (c.gather.bytes > 0.0 && c.gather.kind == TR_DP_LEG_OTHER) || p->shape.offload.gradients ||
+         p->shape.offload.weights))
         return TR_FAIL(TR_ECONFIG,
                        "--collectives %s is for replicas that sum all gradients at once over all "
                        "of them, and these have other messages, hybrid sharding or memory of the "
-                       "host in between: take --collectives plan",
-                       tr_sim_algorithm_name(algorithm));
-    return TR_OK;
+                       "host in between: take --collectives plan, without a curve of replicas",
+                       tr_sim_algorithm_name(like->algorithm));
+    return like->curve ? check_curve(p, like->curve, &c, &x) : TR_OK;
 }
 
 /* Seconds of the forward passes beside which weights travel. */
@@ -445,11 +483,14 @@ static struct tr_sim_place tensor_place(const struct maker *k, struct tr_sim_gro
 static double sum_seconds(const void *at, const struct tr_work_collective *m)
 {
     const struct maker *k = at;
+    struct tr_sim_collective c;
+    struct tr_sim_place place;
     struct tr_sim_group g;
-    const struct tr_sim_place place = tensor_place(k, &g, 0);
-    const struct tr_sim_collective c =
-        tr_sim_collective_of(k->like->algorithm, &place, m->kind, m->bytes);
 
+    if (k->like->algorithm == TR_SIM_PLANNED)
+        return tr_sim_curve_seconds(k->like->curve, m->kind, m->bytes);
+    place = tensor_place(k, &g, 0);
+    c = tr_sim_collective_of(k->like->algorithm, &place, m->kind, m->bytes);
     return tr_sim_collective_seconds(&c);
 }
 
@@ -585,7 +626,7 @@ void tr_sim_world_open(const struct tr_plan *p, const struct tr_sim_like *like,
     out->factor = tr_room(l->world, sizeof *out->factor);
     out->program = tr_room(l->p, sizeof *out->program);
     tr_cost_init(&k.cost, &p->shape, &p->machine);
-    if (like->algorithm != TR_SIM_PLANNED) {
+    if (like->algorithm != TR_SIM_PLANNED || (like->curve && like->curve->tensor)) {
         k.cost.message = sum_seconds;
         k.cost.at = &k;
     }

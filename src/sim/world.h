@@ -8,6 +8,7 @@
 #include "plan/cost.h"
 #include "plan/plan.h"
 #include "sim/collective.h"
+#include "sim/curve.h"
 #include "sim/fabric.h"
 #include "sim/net.h"
 #include "telemetry/timer.h"
@@ -97,6 +98,7 @@ struct tr_sim_world {
 struct tr_sim_like {
     struct tr_sim_fabric fabric;
     enum tr_sim_algorithm algorithm;
+    const struct tr_sim_curve *curve; /* measured times of a group, with PLANNED; or NULL */
     int speeds;
     struct tr_sim_speed *speed;
 };
@@ -105,9 +107,9 @@ struct tr_sim_like {
 void tr_sim_world_open(const struct tr_plan *p, const struct tr_sim_like *like,
                        struct tr_sim_world *out);
 
-/* Whether the replicas exchange what these algorithms do: TR_ECONFIG if not. */
+/* Whether the replicas exchange what these algorithms do, and the curve is of a group of that run: TR_ECONFIG if not. */
 enum tr_status tr_sim_world_check(const struct tr_plan *p,
-                                  enum tr_sim_algorithm algorithm) TR_MUST_CHECK;
+                                  const struct tr_sim_like *like) TR_MUST_CHECK;
 void tr_sim_world_release(struct tr_sim_world *v);
 
 /*

@@ -167,7 +167,7 @@ static void make(const struct tr_machine *m, const struct tr_sim_like *like, con
     assert_ok(tr_config_parse_text(&b->c, GPT));
     assert_ok(tr_config_parse_text(&b->c, options));
     assert_ok(tr_plan_itself(&b->c, m, &b->p));
-    assert_ok(tr_sim_world_check(&b->p, like->algorithm));
+    assert_ok(tr_sim_world_check(&b->p, like));
     tr_sim_world_open(&b->p, like, &b->whole);
     tr_sim_classes(&b->whole, &b->few);
     tr_sim_run(&b->whole, &(struct tr_sim_how){0}, &b->all);
@@ -356,6 +356,90 @@ static void tensor_beside_replicas(void **state)
     drop(&b);
 }
 
+/* ---- measured times ---- */
+
+#define HEAD \
+    "# coll: 1 group \"%s\" of 8 ranks by nccl; times of the slowest rank\n#  size  count\n"
+#define ROW(bytes, us, call) bytes " 1 float sum -1 " us " 1.0 1.0 0 1.0 1.0  " call "\n"
+
+static enum tr_status read_curve(const char *group, const char *rows, struct tr_sim_curve *out)
+{
+    char text[1024];
+    const int n = snprintf(text, sizeof text, HEAD, group);
+
+    snprintf(text + n, sizeof text - (size_t)n, "%s", rows);
+    return tr_sim_curve_read("table", text, out);
+}
+
+/* 100 us to 10 KB, then with the square root of the size to 1 ms at 1 MB, with the bandwidth of that behind it. */
+static void curve(void **state)
+{
+    static const char *const wrong[] = {
+        "",
+        ROW("1000", "5", "sendrecv"),
+        ROW("1000", "0", "all-reduce"),
+        ROW("1000", "5", "all-reduce") ROW("1000", "6", "all-reduce"),
+        ROW("1000", "5", "all-reduce") "2000 1 float\n",
+        "busbw 7\n",
+    };
+    struct tr_sim_curve c;
+
+    (void)state;
+    assert_ok(read_curve("dp",
+                         ROW("10000", "100", "all-reduce") ROW("1000000", "1000", "all-reduce")
+                             ROW("10", "7", "broadcast") ROW("10", "3", "all-gather") "# end\n",
+                         &c));
+    assert_int_equal(c.ranks, 8);
+    assert_false(c.tensor);
+    assert_near(tr_sim_curve_seconds(&c, TR_WORK_ALL_REDUCE, 5.0), 1e-4);
+    assert_near(tr_sim_curve_seconds(&c, TR_WORK_ALL_REDUCE, 1e4), 1e-4);
+    for (double bytes = 1.5e4; bytes < 1e6; bytes *= 1.5)
+        assert_near(tr_sim_curve_seconds(&c, TR_WORK_ALL_REDUCE, bytes), 1e-6 * sqrt(bytes));
+    assert_near(tr_sim_curve_seconds(&c, TR_WORK_ALL_REDUCE, 3e6), 3e-3);
+    assert_near(tr_sim_curve_seconds(&c, TR_WORK_ALL_GATHER, 20.0), 6e-6);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(read_curve("dp", wrong[i], &c), TR_ECONFIG);
+    assert_int_equal(read_curve("pp", ROW("10", "7", "all-reduce"), &c), TR_ECONFIG);
+    assert_int_equal(tr_sim_curve_read("x", "10 7\n", &c), TR_ECONFIG);
+}
+
+/* Replicas on a curve with a bandwidth of 1 GB/s; tensor ranks on one on which each sum takes 1 ms: those of the list of
+   work, as often as there are layers. */
+static void measured(void **state)
+{
+    struct tr_sim_curve c;
+    struct tr_sim_like like = {.curve = &c};
+    struct tr_machine m;
+    struct tr_cost x;
+    struct made b;
+    double sums = 0.0;
+
+    (void)state;
+    machine(&m);
+    assert_ok(read_curve("dp", ROW("1000", "1", "all-reduce"), &c));
+    make(&m, &like,
+         "--world-size 64 --tensor-model-parallel-size 8 --global-batch-size 8 "
+         "--no-overlap-grad-reduce",
+         &b);
+    assert_near(b.all.spent[3][TR_SIM_REDUCE], b.bytes / 1e9);
+    tr_cost_init(&x, &b.p.shape, &b.p.machine);
+    for (int part = TR_WORK_EMBED; part <= TR_WORK_HEAD; part++)
+        sums += x.work[part].collectives * (part == TR_WORK_LAYER ? 24.0 : 1.0);
+    drop(&b);
+    assert_ok(read_curve("tp", ROW("1000000000", "1000", "all-reduce"), &c));
+    make(&m, &like,
+         "--world-size 8 --tensor-model-parallel-size 8 --global-batch-size 1 "
+         "--no-async-tensor-model-parallel-allreduce",
+         &b);
+    assert_near(b.all.spent[0][TR_SIM_TENSOR], 1e-3 * sums);
+    c.ranks = 4;
+    assert_int_equal(tr_sim_world_check(&b.p, &like), TR_ECONFIG);
+    c.ranks = 8;
+    like.algorithm = TR_SIM_RING;
+    assert_int_equal(tr_sim_world_check(&b.p, &like), TR_ECONFIG);
+    drop(&b);
+}
+
 /* Classes and all ranks have the same bits (make()), also where replicas stand unevenly and some are slow. */
 static void alike(void **state)
 {
@@ -425,6 +509,8 @@ int main(void)
         cmocka_unit_test(two_at_once),
         cmocka_unit_test(tensor_ranks_apart),
         cmocka_unit_test(tensor_beside_replicas),
+        cmocka_unit_test(curve),
+        cmocka_unit_test(measured),
         cmocka_unit_test(alike),
         cmocka_unit_test(alike_behind),
     };

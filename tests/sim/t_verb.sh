@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # `trireme sim`: what it prints, writes and refuses.
 . "$srcdir/tests/tap.sh"
-plan 21
+plan 23
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -65,6 +65,16 @@ chosen() {
         sim --collectives auto --world-size 1024 --global-batch-size 256 --ddp-bucket-size 1000 | grep -q 'tree over replicas'
 }
 check "the algorithm that auto chooses for few bytes is a tree" chosen
+# 2 replicas that take the times of a group of 2 that was measured here, and then a thousand times as long.
+measured() {
+    "$srcdir/tests/mpirun" --ranks 2 "$trireme" bench coll --max-bytes 64K --repetitions 1 --num-layers 2 --hidden-size 64 \
+        --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --vocab-size 100 --micro-batch-size 1 \
+        --global-batch-size 2 >"$work/table" 2>"$work/err" || return
+    awk '/all-reduce/ { $6 *= 1000 } { print }' "$work/table" >"$work/slow"
+    less "$(number p50 --collective-curve "$work/table")" "$(number p50 --collective-curve "$work/slow")"
+}
+check "times of bench coll" measured
+check "a table that is none" refused 'bench coll' --collective-curve "$srcdir/NEWS"
 check "a trace of two ranks, whose stretches do not overlap" traced
 check "a key that there is not" refused 'inter-node-gbs' --what-if inter-node-gb=2x
 check "a value out of range" refused 'from 0.001 to 1' --what-if gemm-efficiency=2
