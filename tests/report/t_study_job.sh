@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# shellcheck disable=SC2154,SC1091
+# shellcheck disable=SC2154,SC1091,SC2016
 # jobs/study: from the arguments of the study of 2021 to its table, figures and page.
 . "$srcdir/tests/tap.sh"
 command -v bash > /dev/null || skip_all "there is no bash"
