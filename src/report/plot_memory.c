@@ -9,12 +9,16 @@
 
 static const double MIB = 1048576.0, GIB = 1073741824.0;
 
-/* Which pipeline stage a rank is of: ranks stand in the order tensor, data, pipeline, or tensor, pipeline, data. */
+enum { MOST_STAGES = 1 << 16 };
+
+/* Which pipeline stage a rank is of, `stages` and more if of none: ranks stand in the order tensor, data, pipeline, or
+   tensor, pipeline, data. */
 static int stage_of(const struct tr_record *r, int rank, int stages)
 {
     const double world = tr_record_fact(r, TR_FACT_WORLD), tp = tr_record_fact(r, TR_FACT_TP);
 
-    return r->tp_pp_dp ? (int)floor(rank / tp) % stages : (int)floor(rank / (world / stages));
+    return r->tp_pp_dp ? (int)floor(rank / tp) % stages
+                       : (int)fmin(floor(rank / (world / stages)), stages);
 }
 
 static enum tr_status check(const struct tr_record *r)
@@ -39,19 +43,24 @@ static enum tr_status check(const struct tr_record *r)
 /* The fullest rank of each stage, and as its interval what the ranks of the stage have. */
 static void plot_stages(const struct tr_record *r, struct tr_plot *out)
 {
-    const int stages = (int)fmin(tr_record_fact(r, TR_FACT_PP), 1e6);
+    const int stages = (int)fmin(tr_record_fact(r, TR_FACT_PP), MOST_STAGES);
+    double *least = malloc(2 * (size_t)stages * sizeof *least), *most = least + stages;
 
-    for (int stage = 0; stage < stages; stage++) {
-        double least = NAN, most = NAN;
+    if (!least)
+        tr_die(TR_ERESOURCE, "no memory left for the stages of a plot");
+    for (int i = 0; i < 2 * stages; i++)
+        least[i] = NAN;
+    for (int i = 0; i < r->memories; i++) {
+        const int stage = stage_of(r, i, stages);
 
-        for (int i = 0; i < r->memories; i++) {
-            if (isnan(r->memory[i].max_allocated) || stage_of(r, i, stages) != stage)
-                continue;
-            least = fmin(least, r->memory[i].max_allocated); /* which pass NAN over */
-            most = fmax(most, r->memory[i].max_allocated);
-        }
-        tr_plot_range(out, stage, most, least, most);
+        if (stage >= stages)
+            continue;
+        least[stage] = fmin(least[stage], r->memory[i].max_allocated); /* which pass NAN over */
+        most[stage] = fmax(most[stage], r->memory[i].max_allocated);
     }
+    for (int stage = 0; stage < stages; stage++)
+        tr_plot_range(out, stage, most[stage], least[stage], most[stage]);
+    free(least);
 }
 
 /* MiB so far; what is large is shown in GiB. */
