@@ -212,7 +212,7 @@ static enum tr_status check_room(const struct tr_bench *b)
             "%d rank%s with %d thread%s each on %s take turns on %g processor%s, so no time "
             "of one is its own and no profile can be measured: start %d (mpiexec -n %d, "
             "srun --ntasks-per-node=%d) or ask for more processors; for runs of as many "
-            "ranks as now, fit that profile to one of them (trireme plan --calibrate)",
+            "ranks as now, fit that profile to one of them (trireme plan --fit)",
             ranks, tr_plural(ranks), threads, tr_plural(threads), host, has, has > 1.0 ? "s" : "",
             room, room, room);
     if (has < 1.0)

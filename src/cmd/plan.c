@@ -15,8 +15,8 @@
 struct ask {
     bool json, zero, search;
     char *machine, *gpus, *batches;
-    struct tr_words keep, calibrate;
-    int64_t fit;
+    struct tr_words keep, fit;
+    int64_t fit_mib;
 };
 
 #define OPT(type_, field_, name_, initial_, help_)                                  \
@@ -32,10 +32,10 @@ static const struct tr_opt rows[] = {
     OPT(FLAG, zero, "zero", NULL,
         "also print what DeepSpeed estimates for ZeRO of stage 2 and 3, and shards of whole "
         "tensors"),
-    OPT(INT, fit, "fit", NULL,
+    OPT(INT, fit_mib, "fit-mib", NULL,
         "also name the changes with which it would fit GPUs of so many MiB, though it fits or they "
-        "are others than those of the machine (what fits a profile to logs is --calibrate)"),
-    OPT(WORDS, calibrate, "calibrate", NULL,
+        "are others than those of the machine"),
+    OPT(WORDS, fit, "fit", NULL,
         "logs of runs, of trireme or Megatron-LM, or folders of them: print the profile of "
         "--machine with "
         "the constants that these runs say, and how far it is off on runs that it was not fitted "
@@ -63,9 +63,9 @@ static const struct tr_options *table(void)
 
 const struct tr_doc tr_doc_plan = {
     .synopsis =
-        "trireme plan [--machine NAME|FILE] [--fit MIB] [--zero] [--search] [--json] [@file] "
+        "trireme plan [--machine NAME|FILE] [--fit-mib MIB] [--zero] [--search] [--json] [@file] "
         "[--option value ...]\n"
-        "trireme plan --calibrate LOG|FOLDER... --machine NAME|FILE [--json] [@file] [--option "
+        "trireme plan --fit LOG|FOLDER... --machine NAME|FILE [--json] [@file] [--option "
         "value ...]",
     .about =
         "Plan a run without a job, MPI or a GPU: the memory of every pipeline stage and whether "
@@ -81,12 +81,11 @@ const struct tr_doc tr_doc_plan = {
         "allocator.  A rank fits below 95 % of GPU memory, is tight above, and the exit code is "
         "69 where it does not fit.\n"
         "\n"
-        "With --calibrate it fits the constants of a profile to runs that you have, and prints the "
-        "new "
+        "With --fit it fits the constants of a profile to runs that you have, and prints the new "
         "profile, which --machine takes; layout, model and batch are those that the logs say, and "
         "options of training are for what they do not say.\n"
         "\n"
-        "    trireme plan --calibrate runs/*.log --machine jean-zay-v100-32g >ours.conf\n"
+        "    trireme plan --fit runs/*.log --machine jean-zay-v100-32g >ours.conf\n"
         "\n"
         "Time is a cost model: the constants of a machine profile over the pipeline schedule "
         "that would run; where measured runs were compared, it gives the range in which eight of "
@@ -188,22 +187,28 @@ static enum tr_status search(const struct ask *a, const struct tr_config *c)
 /* What would be ignored. */
 static enum tr_status check_asked(const struct ask *a)
 {
-    if (a->calibrate.count > 0 && (a->search || a->zero || a->fit != TR_UNSET_INT))
+    if (a->fit.count == 1 && strspn(a->fit.word[0], "0123456789") == strlen(a->fit.word[0]))
         return TR_FAIL(TR_ECONFIG,
-                       "--calibrate prints a profile and no plan, so --%s has nothing to say: plan "
+                       "--fit takes logs of runs, and %s is a number: what would fit GPUs of so "
+                       "many MiB is asked "
+                       "for by --fit-mib %s",
+                       a->fit.word[0], a->fit.word[0]);
+    if (a->fit.count > 0 && (a->search || a->zero || a->fit_mib != TR_UNSET_INT))
+        return TR_FAIL(TR_ECONFIG,
+                       "--fit prints a profile and no plan, so --%s has nothing to say: plan "
                        "with that profile afterwards",
                        a->search ? "search"
                        : a->zero ? "zero"
-                                 : "fit");
+                                 : "fit-mib");
     if (!a->search && (a->gpus || a->batches || a->keep.count > 0))
         return TR_FAIL(TR_ECONFIG,
                        "--search-gpus, --search-global-batch and --search-keep are about "
                        "--search: give it, too");
-    if (a->search && (a->zero || a->fit != TR_UNSET_INT))
+    if (a->search && (a->zero || a->fit_mib != TR_UNSET_INT))
         return TR_FAIL(TR_ECONFIG,
                        "--search prints runs and no plan of one, so --%s has nothing to "
                        "say: leave one of them out",
-                       a->zero ? "zero" : "fit");
+                       a->zero ? "zero" : "fit-mib");
     return TR_OK;
 }
 
@@ -213,17 +218,17 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
     struct tr_plan p = {0};
     enum tr_status s;
 
-    if (a->fit != TR_UNSET_INT && (!a->machine || a->fit < 1))
-        return TR_FAIL(TR_ECONFIG, "--fit is MiB of a GPU, from 1, and orders changes by their "
+    if (a->fit_mib != TR_UNSET_INT && (!a->machine || a->fit_mib < 1))
+        return TR_FAIL(TR_ECONFIG, "--fit-mib is MiB of a GPU, from 1, and orders changes by their "
                                    "time on a machine: give it with "
-                                   "--machine, as in --fit 16384 --machine jean-zay-v100-32g");
+                                   "--machine, as in --fit-mib 16384 --machine jean-zay-v100-32g");
     if (a->machine)
         TR_TRY(tr_machine_find(a->machine, &machine));
     s = tr_plan_make(c, a->machine ? &machine : NULL, &p);
     if (s == TR_OK)
         warn(&p);
-    if (s == TR_OK && a->fit != TR_UNSET_INT)
-        tr_plan_changes_of(&p, (double)a->fit * 1048576.0);
+    if (s == TR_OK && a->fit_mib != TR_UNSET_INT)
+        tr_plan_changes_of(&p, (double)a->fit_mib * 1048576.0);
     if (s == TR_OK && a->json) {
         json_t *all = tr_plan_json(&p);
 
@@ -259,12 +264,12 @@ int tr_cmd_plan(int argc, char **argv)
         s = check(&c);
     if (s == TR_OK)
         s = check_asked(&a);
-    if (s == TR_OK && a.calibrate.count == 0)
+    if (s == TR_OK && a.fit.count == 0)
         s = tr_start_count(&c, false);
     if (s == TR_OK)
-        s = a.calibrate.count > 0 ? tr_plan_calibrate(&a.calibrate, &words, a.machine, a.json)
-            : a.search            ? search(&a, &c)
-                                  : tell(&a, &c);
+        s = a.fit.count > 0 ? tr_plan_calibrate(&a.fit, &words, a.machine, a.json)
+            : a.search      ? search(&a, &c)
+                            : tell(&a, &c);
     tr_args_release(&words);
     tr_options_release(table(), &a);
     tr_config_release(&c);

@@ -59,8 +59,8 @@ static void print_errors(const struct tr_calibration *c)
 static void print_all(const struct tr_calibration *c, const struct tr_measured *run,
                       const char *from)
 {
-    printf("# The profile of %s, fitted to %d run%s of %d shape%s (trireme plan --calibrate).\n",
-           from, c->runs, tr_plural(c->runs), c->shapes, tr_plural(c->shapes));
+    printf("# The profile of %s, fitted to %d run%s of %d shape%s (trireme plan --fit).\n", from,
+           c->runs, tr_plural(c->runs), c->shapes, tr_plural(c->shapes));
     if (c->scaled)
         printf("# %s: all times are multiplied by %.3f.\n",
                c->shapes < 3 ? "That is too few for more than one factor"
@@ -154,11 +154,10 @@ enum tr_status tr_plan_calibrate(const struct tr_words *paths, const struct tr_a
     enum tr_status s;
 
     if (!machine)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--calibrate begins with the constants of a similar machine, which are kept where "
-            "the runs say nothing of them, and no log tells them: give its profile with "
-            "--machine, as in --machine jean-zay-v100-32g");
+        return TR_FAIL(TR_ECONFIG,
+                       "--fit begins with the constants of a similar machine, which are kept where "
+                       "the runs say nothing of them, and no log tells them: give its profile with "
+                       "--machine, as in --machine jean-zay-v100-32g");
     TR_TRY(tr_machine_find(machine, &m));
     s = tr_measured_runs_read(paths, typed, &m, &all);
     if (s == TR_OK)

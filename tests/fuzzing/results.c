@@ -12,7 +12,7 @@ static void run(const uint8_t *data, size_t size)
 
     mkdir(fuzz_path("sweep"), 0777);
     fuzz_put("sweep/results.jsonl", data, size);
-    if (tr_sweep_results_open(fuzz_path("sweep"), 0.0, &r) == TR_OK) {
+    if (tr_sweep_results_open(fuzz_path("sweep"), NULL, 0.0, &r) == TR_OK) {
         (void)tr_sweep_results_find(&r, "tp2-pp2-mbs4");
         for (size_t i = 0; i < json_array_size(r.newest); i++)
             (void)tr_sweep_is_good(json_array_get(r.newest, i));

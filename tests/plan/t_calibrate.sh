@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# trireme plan --calibrate: logs of Megatron-LM and of trireme in, a profile out that --machine takes.
+# trireme plan --fit: logs of Megatron-LM and of trireme in, a profile out that --machine takes.
 . "$srcdir/tests/tap.sh"
 plan 17
 TRIREME_MACHINES=$srcdir/machines
@@ -42,7 +42,7 @@ make_logs() {
 }
 check "logs are made" make_logs
 
-calibrate() { "$trireme" plan --machine selene-a100 --calibrate "$@"; }
+calibrate() { "$trireme" plan --machine selene-a100 --fit "$@"; }
 of_folder() { calibrate "$work/runs" >"$work/ours.conf" 2>"$work/errors" && [ ! -s "$work/errors" ]; }
 check "a folder of logs gives a profile" of_folder
 # near KEY VALUE PERCENT
@@ -87,4 +87,4 @@ fails "another GPU" 65 "ran on GPUs called h100, of 989 TFLOP/s in fp16, and tho
     calibrate "$work/h100.log"
 grep iteration "$work/runs/a.log" >"$work/bare.log"
 fails "no layout" 65 "no run of these logs says in which layout" calibrate "$work/bare.log"
-fails "no profile" 64 "give its profile with --machine" "$trireme" plan --calibrate "$work/bare.log"
+fails "no profile" 64 "give its profile with --machine" "$trireme" plan --fit "$work/bare.log"

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan: what it prints, what it exits with, and that it says what training itself would.
 . "$srcdir/tests/tap.sh"
-plan 45
+plan 46
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -55,12 +55,14 @@ same_batch() {
         diff - "$work/default.others"
 }
 check "other shapes have the batch of the plan, however it was given" same_batch
-asked() { plan_xl --zero-stage 3 --fit 9000 | grep -A 2 '^what would make it fit 9000 MiB'; }
+asked() { plan_xl --zero-stage 3 --fit-mib 9000 | grep -A 2 '^what would make it fit 9000 MiB'; }
 check "and where it fits, if somebody asks" asked
 # shellcheck disable=SC2086 # words
-fails "for which there has to be a machine" 64 "give it with --machine" "$trireme" plan $of_xl --fit 9000
+fails "for which there has to be a machine" 64 "give it with --machine" "$trireme" plan $of_xl --fit-mib 9000
+# shellcheck disable=SC2086 # words
+fails "a number is no log" 64 "is asked for by --fit-mib 9000" "$trireme" plan $of_xl --fit 9000
 fails "changes that do not exist" 69 "no change of these options makes it fit" plan_xl --world-size 1 \
-    --micro-batch-size 1 --fit 3000
+    --micro-batch-size 1 --fit-mib 3000
 
 # The parts of an iteration are the whole.
 adds_up() {
