@@ -62,8 +62,8 @@ struct tr_chunk {
     struct batch next;
     struct tr_head head;
     struct tr_tensor *input, *output, *doutput, *dinput; /* [room]; see chunk.h */
-    struct tr_tensor loss_sum;                   /* TR_F64 [1] */
-    struct tr_tensor *cache;                     /* [micros * layers], or NULL */
+    struct tr_tensor loss_sum;                           /* TR_F64 [1] */
+    struct tr_tensor *cache;                             /* [micros * layers], or NULL */
     struct tr_graphs graphs;
 };
 
