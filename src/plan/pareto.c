@@ -108,15 +108,19 @@ static void set_chunks(struct tr_config *c, int64_t value)
     c->num_virtual_stages_per_pipeline_rank = value > 1 ? value : TR_UNSET_INT;
 }
 
+/* The zero-bubble ones are for one chunk on a stage, and make two of it for a V. */
 static int values_schedule(const struct search *v, const struct tr_config *c, int64_t value[VALUES])
 {
-    (void)v;
-    value[0] = TR_PIPE_1F1B;
-    value[1] = TR_PIPE_ZB_H1;
-    return c->pipeline_model_parallel_size > 1 &&
-                   c->num_virtual_stages_per_pipeline_rank == TR_UNSET_INT
-               ? 2
-               : 1;
+    const int64_t p = c->pipeline_model_parallel_size;
+    int n = 0;
+
+    value[n++] = TR_PIPE_1F1B;
+    if (p == 1 || c->num_virtual_stages_per_pipeline_rank != TR_UNSET_INT)
+        return n;
+    value[n++] = TR_PIPE_ZB_H1;
+    if (v->base->shape.dims.layers % (2 * p) == 0)
+        value[n++] = TR_PIPE_ZB_V;
+    return n;
 }
 
 static void set_schedule(struct tr_config *c, int64_t value)

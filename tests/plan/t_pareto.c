@@ -144,6 +144,44 @@ static void against_all(void **state)
     end(&f);
 }
 
+/* The same of the schedules of a pipeline, one of which is the fastest that fits. */
+static void schedules(void **state)
+{
+    static const char *const names[] = {"1f1b", "zb-h1", "zb-v"};
+    static struct found f;
+    double best = HUGE_VAL;
+    int fit = 0, fastest = 0;
+
+    (void)state;
+    begin(SMALL "--micro-batch-size 1 --world-size 8", "jean-zay-v100-16g", &f);
+    for (int d = 0; d < TR_PARETO_DIMS; d++)
+        f.ask.fixed[d] = d != TR_PARETO_pipeline && d != TR_PARETO_schedule;
+    assert_ok(tr_pareto_search(&f.base, &f.ask, &f.x));
+    for (int i = 0; i < 3 * 3; i++) {
+        const int p = 1 << i % 3, kind = i / 3;
+        char *words = tr_format(SMALL "--micro-batch-size 1 --world-size 8 "
+                                      "--pipeline-model-parallel-size %d --pipeline-schedule %s",
+                                p, names[kind]);
+        double seconds, bytes;
+
+        if ((p > 1 || kind == 0) && plan_alone(&f.m, words, &seconds, &bytes) &&
+            bytes <= TR_PLAN_TIGHT * 1048576.0 * f.m.memory) {
+            fit++;
+            if (!covered(&f.x, seconds, bytes))
+                print_message("# %.4g s, %.0f MiB: %s\n", seconds, bytes / 1048576.0, words);
+            assert_true(covered(&f.x, seconds, bytes));
+            fastest = seconds < best ? kind : fastest;
+            best = fmin(seconds, best);
+        }
+        free(words);
+    }
+    print_message("# %d runs that fit, the fastest with %s: %s\n", fit, names[fastest],
+                  f.x.run[0].options);
+    assert_true(fit > 4);
+    assert_non_null(strstr(f.x.run[0].options, names[fastest]));
+    end(&f);
+}
+
 /* What is left out before its memory is counted would not have been in the list. */
 static void bounds_are_sound(void **state)
 {
@@ -214,9 +252,9 @@ static void nothing_fits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_typed),         cmocka_unit_test(against_all),
-        cmocka_unit_test(bounds_are_sound), cmocka_unit_test(published),
-        cmocka_unit_test(nothing_fits),
+        cmocka_unit_test(as_typed),  cmocka_unit_test(against_all),
+        cmocka_unit_test(schedules), cmocka_unit_test(bounds_are_sound),
+        cmocka_unit_test(published), cmocka_unit_test(nothing_fits),
     };
 
     return run_tap(tests);
