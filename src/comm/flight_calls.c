@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 /* The calls of all transports, recorded: each begins and ends here. */
 
 enum { TRANSPORTS = 4 }; /* self, mpi, slow, nccl */
@@ -26,16 +28,6 @@ struct tr_flight_mark tr_flight_current(void)
 
 /* ---- groups ---- */
 
-/* The hash FNV-1a. */
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-    const unsigned char *at = data;
-
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ at[i]) * 0x100000001b3ULL;
-    return hash;
-}
-
 static void *need(size_t number, size_t bytes)
 {
     void *p = calloc(number, bytes);
@@ -48,7 +40,6 @@ static void *need(size_t number, size_t bytes)
 /* Collective over `c`: `mine` is this rank in the world.  `from` is the same on all ranks, and another number for each group. */
 static void describe(struct tr_comm *c, int mine, uint64_t from)
 {
-    const uint64_t basis = 0xcbf29ce484222325ULL;
     struct tr_flight_group *g = need(1, sizeof *g);
     int *sorted = need((size_t)c->size, sizeof *sorted);
     const uint64_t seq = c->seq;
@@ -61,8 +52,8 @@ static void describe(struct tr_comm *c, int mine, uint64_t from)
     c->seq = seq;
     memcpy(sorted, g->world, (size_t)c->size * sizeof *sorted);
     g->members = tr_members_of(sorted, c->size);
-    g->id = mix(mix(basis, &from, sizeof from), c->name, strlen(c->name));
-    g->id = mix(g->id, g->world, (size_t)c->size * sizeof *g->world);
+    g->id = XXH3_64bits_withSeed(c->name, strlen(c->name), from);
+    g->id = XXH3_64bits_withSeed(g->world, (size_t)c->size * sizeof *g->world, g->id);
     free(sorted);
     c->flight = g;
 }
@@ -177,7 +168,7 @@ static enum tr_status split(struct tr_comm *from, int color, int key, const char
                             struct tr_comm *out)
 {
     const uint64_t id = from->flight ? from->flight->id : 0;
-    const uint64_t place = mix(id, &from->seq, sizeof from->seq);
+    const uint64_t place = XXH3_64bits_withSeed(&from->seq, sizeof from->seq, id);
     const int mine = from->flight ? from->flight->world[from->rank] : 0;
     const struct tr_flight_mark calls = begin(from, TR_FLIGHT_SPLIT, 0);
     const enum tr_status s = from->via->over->split(from, color, key, name, out);

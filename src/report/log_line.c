@@ -243,54 +243,6 @@ static void read_model(struct tr_record *run, const char *name, size_t length, c
             run->says |= 1U << i;
 }
 
-static const char *const said_groups[] = {
-#define WHOLE(group) group,
-#include "report/run_args.def"
-};
-static const char *const said_options[] = {
-#define ONE(option) option,
-#include "report/run_args.def"
-};
-static const char *const unsaid_options[] = {
-#define NOT(option) option,
-#include "report/run_args.def"
-};
-
-static bool is_one_of(const char *name, const char *const *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(name, list[i]) == 0)
-            return true;
-    return false;
-}
-
-#define IS_ONE_OF(name, list) is_one_of(name, list, sizeof list / sizeof list[0])
-static bool is_read(const struct tr_opt *o)
-{
-    return o->type != TR_OPT_WORDS && !IS_ONE_OF(o->name, unsaid_options) &&
-           (IS_ONE_OF(o->group, said_groups) || IS_ONE_OF(o->name, said_options));
-}
-
-/* What it says of layout, model and batch, as one types it to `trireme train`. */
-static void read_option(struct tr_record *run, const char *name, size_t length, const char *value)
-{
-    char option[64];
-    const struct tr_opt *o;
-
-    if (length >= sizeof option || strlen(value) >= TR_FIELD_BYTES || strcmp(value, "None") == 0)
-        return;
-    snprintf(option, sizeof option, "%.*s", (int)length, name);
-    for (char *c = option; *c; c++)
-        *c = *c == '_' ? '-' : *c;
-    o = tr_options_find(tr_config_options(), option);
-    if (!o || !is_read(o))
-        return;
-    tr_record_say(run, o,
-                  o->type != TR_OPT_FLAG       ? value
-                  : strcmp(value, "True") == 0 ? "on"
-                                               : "off");
-}
-
 /* "  name ...... value" inside the block of arguments.  Is it such a line? */
 static bool read_argument(struct tr_reader *r)
 {
@@ -313,7 +265,6 @@ static bool read_argument(struct tr_reader *r)
     if (tr_argument_is(name, length, "use-tp-pp-dp-mapping") && strcmp(s, "True") == 0)
         tr_reader_record(r)->tp_pp_dp = true;
     read_model(tr_reader_record(r), name, length, s);
-    read_option(tr_reader_record(r), name, length, s);
     for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
         if (tr_argument_is(name, length, arguments[i].name) && tr_scan_number(&s, &x))
             set_fact(r, arguments[i].fact, x);

@@ -58,29 +58,6 @@ void *tr_grow(void *list, int64_t used, size_t size)
     return moved;
 }
 
-void tr_record_say(struct tr_record *r, const struct tr_opt *o, const char *value)
-{
-    int i = 0;
-
-    while (i < r->saids && r->said[i].option != o)
-        i++;
-    if (i == r->saids) {
-        r->said = tr_grow(r->said, r->saids, sizeof *r->said);
-        r->said[r->saids++] = (struct tr_said){.option = o};
-    }
-    free(r->said[i].value);
-    r->said[i].value = tr_format("%s", value);
-}
-
-void tr_record_forget(struct tr_record *r)
-{
-    for (int i = 0; i < r->saids; i++)
-        free(r->said[i].value);
-    free(r->said);
-    r->said = NULL;
-    r->saids = 0;
-}
-
 const char *tr_record_argument(const struct tr_record *r, const char *name)
 {
     for (int i = 0; i < r->arguments; i++)
@@ -124,7 +101,6 @@ void tr_record_drop_arguments(struct tr_record *r)
 
 static void release(struct tr_record *r)
 {
-    tr_record_forget(r);
     tr_record_drop_arguments(r);
     for (int i = 0; i < r->timers; i++)
         free(r->timer[i]);

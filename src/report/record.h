@@ -65,12 +65,6 @@ struct tr_rank_memory {
     double allocated, max_allocated, reserved, max_reserved;
 };
 
-/* An option of `trireme train` that the log's arguments say (run_args.def), and its value as one types it. */
-struct tr_said {
-    const struct tr_opt *option;
-    char *value; /* owned */
-};
-
 /* One process after another worked on the run. */
 struct tr_start {
     int64_t line;        /* where it begins */
@@ -111,10 +105,7 @@ struct tr_record {
     bool tp_pp_dp;                  /* ranks in the order tensor, pipeline, data */
     bool recompute;                 /* the backward pass repeats the whole forward pass */
     const char *gpu;                /* name in gpus.def, or NULL */
-    struct tr_said *said;           /* [saids], each option once; owned */
-    int saids;
-
-    struct tr_argument *argument; /* of its first start */
+    struct tr_argument *argument;   /* of its first start */
     int arguments;
     struct tr_row *row;
     int64_t rows;
@@ -145,10 +136,6 @@ struct tr_records {
 };
 
 void tr_records_release(struct tr_records *r);
-
-/* The record has that value of an option, in place of one before; and of none any more. */
-void tr_record_say(struct tr_record *r, const struct tr_opt *o, const char *value);
-void tr_record_forget(struct tr_record *r);
 
 /* Room for one more behind list[used] of `size` bytes each: the list, moved or not. */
 void *tr_grow(void *list, int64_t used, size_t size);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "report/run_config.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "config/words.h"
 #include "report/breakdown.h"
-#include "report/run_log.h"
+#include "report/logs.h"
+#include "report/scan.h"
 #include "report/summary.h"
 #include "util/file.h"
 #include "util/log.h"
@@ -39,20 +38,69 @@ static const struct {
 #include "report/facts.def"
 };
 
+static const char *const said_groups[] = {
+#define WHOLE(group) group,
+#include "report/run_args.def"
+};
+static const char *const said_options[] = {
+#define ONE(option) option,
+#include "report/run_args.def"
+};
+static const char *const unsaid_options[] = {
+#define NOT(option) option,
+#include "report/run_args.def"
+};
+
+static bool is_one_of(const char *name, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(name, list[i]) == 0)
+            return true;
+    return false;
+}
+
+#define IS_ONE_OF(name, list) is_one_of(name, list, sizeof list / sizeof list[0])
+static bool is_read(const struct tr_opt *o)
+{
+    return o->type != TR_OPT_WORDS && !IS_ONE_OF(o->name, unsaid_options) &&
+           (IS_ONE_OF(o->group, said_groups) || IS_ONE_OF(o->name, said_options));
+}
+
+/* The option that an argument says, or NULL: none, or one that is not read. */
+static const struct tr_opt *option_of(const struct tr_argument *a)
+{
+    char name[64];
+    const struct tr_opt *o;
+
+    if (strlen(a->name) >= sizeof name || strlen(a->value) >= TR_FIELD_BYTES ||
+        strcmp(a->value, "None") == 0)
+        return NULL;
+    strcpy(name, a->name);
+    for (char *c = name; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    o = tr_options_find(tr_config_options(), name);
+    return o && is_read(o) ? o : NULL;
+}
+
+/* As one types it. */
+static const char *value_of(const struct tr_argument *a, const struct tr_opt *o)
+{
+    return o->type != TR_OPT_FLAG ? a->value : strcmp(a->value, "True") == 0 ? "on" : "off";
+}
+
 static bool says(const struct tr_record *r, const struct tr_opt *o)
 {
-    for (int i = 0; i < r->saids; i++)
-        if (r->said[i].option == o)
+    for (int i = 0; i < r->arguments; i++)
+        if (option_of(&r->argument[i]) == o)
             return true;
     return false;
 }
 
 static bool is_on(const struct tr_record *r, const char *flag)
 {
-    for (int i = 0; i < r->saids; i++)
-        if (strcmp(r->said[i].option->name, flag) == 0)
-            return strcmp(r->said[i].value, "on") == 0;
-    return false;
+    const char *value = tr_record_argument(r, flag);
+
+    return value && strcmp(value, "True") == 0;
 }
 
 /* Has the option no effect there, since its flag is off? */
@@ -124,9 +172,12 @@ enum tr_status tr_record_config(const struct tr_record *r, const struct tr_args 
     tr_config_init(out);
     for (size_t i = 0; !r->ours && i < sizeof absent / sizeof absent[0]; i++)
         put(r, out, absent[i].option, absent[i].value);
-    for (int i = 0; i < r->saids; i++)
-        if (!is_idle(r, r->said[i].option))
-            put(r, out, r->said[i].option->name, r->said[i].value);
+    for (int i = 0; i < r->arguments; i++) {
+        const struct tr_opt *o = option_of(&r->argument[i]);
+
+        if (o && !is_idle(r, o))
+            put(r, out, o->name, value_of(&r->argument[i], o));
+    }
     put_facts(r, out);
     if (!out->bf16 && scales_loss(r))
         out->fp16 = true;
@@ -212,56 +263,6 @@ static enum tr_status use(struct tr_measured_runs *all, int i, const struct tr_a
     return check_gpu(r, m);
 }
 
-static enum tr_status read_one(const char *path, struct tr_measured_runs *out)
-{
-    const enum tr_status s = tr_log_read(path, TR_LOG_APART, &out->logs);
-
-    if (s != TR_EDATA)
-        return s;
-    tr_log(TR_LOG_WARNING, "left out: %s", tr_last_error());
-    return TR_OK;
-}
-
-static int is_log(const struct dirent *e)
-{
-    const size_t n = strlen(e->d_name);
-
-    return n > 4 && strcmp(e->d_name + n - 4, ".log") == 0;
-}
-
-static enum tr_status read_folder(const char *folder, struct tr_measured_runs *out)
-{
-    struct dirent **entry;
-    const int n = scandir(folder, &entry, is_log, alphasort);
-    enum tr_status s = TR_OK;
-
-    if (n < 0)
-        return TR_FAIL(TR_EIO, "cannot read the folder %s", folder);
-    for (int i = 0; i < n; i++) {
-        char *path = tr_format("%s/%s", folder, entry[i]->d_name);
-
-        if (s == TR_OK)
-            s = read_one(path, out);
-        free(path);
-        free(entry[i]);
-    }
-    free(entry);
-    if (n == 0)
-        return TR_FAIL(
-            TR_EDATA,
-            "the folder %s has no file that ends in .log: give the folder of a sweep, or "
-            "files of logs",
-            folder);
-    return s;
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat st;
-
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static void *room(int n, size_t size)
 {
     void *x = calloc((size_t)n + 1, size);
@@ -275,9 +276,7 @@ enum tr_status tr_measured_runs_read(const struct tr_words *paths, const struct 
                                      const struct tr_machine *m, struct tr_measured_runs *out)
 {
     memset(out, 0, sizeof *out);
-    for (int i = 0; i < paths->count; i++)
-        TR_TRY(is_folder(paths->word[i]) ? read_folder(paths->word[i], out)
-                                         : read_one(paths->word[i], out));
+    TR_TRY(tr_logs_read(paths, false, false, &out->logs));
     out->config = room(out->logs.count, sizeof *out->config);
     out->run = room(out->logs.count, sizeof *out->run);
     for (int i = 0; i < out->logs.count; i++)

@@ -31,8 +31,8 @@ struct tr_measured_runs {
 };
 
 /*
- * Read them: files, and all files *.log of folders.  A log, and a run of one, that cannot be used is left out, with a
- * warning.  TR_EIO for a file or folder that cannot be read; TR_EDATA if no run is left, or if one ran on a GPU
+ * Read them, files and folders as report/logs.h has it.  A run that cannot be used is left out, with a
+ * warning.  Errors are those of tr_logs_read(); TR_EDATA too if no run is left, or if one ran on a GPU
  * that is not that of `m`.  *out is released by the caller in any case.
  */
 enum tr_status tr_measured_runs_read(const struct tr_words *paths, const struct tr_args *typed,

@@ -40,7 +40,6 @@ struct tr_row *tr_reader_last_row(struct tr_reader *r)
 
 static void clear_draft(struct tr_reader *r)
 {
-    tr_record_forget(&r->draft);
     memset(&r->draft, 0, sizeof r->draft);
     for (int f = 0; f < TR_FACTS; f++)
         r->draft.fact[f] = NAN;
@@ -98,8 +97,6 @@ static void new_run(struct tr_reader *r)
     out->list[out->count] = r->draft;
     out->list[out->count++].name =
         tr_printable(n > 1 ? tr_format("%s#%d", r->name, n) : tr_format("%s", r->name));
-    r->draft.said = NULL; /* it is the run's */
-    r->draft.saids = 0;
 }
 
 /* What the draft knows and the run does not. */
@@ -338,7 +335,6 @@ enum tr_status tr_log_read_stream(FILE *f, const char *name, enum tr_log_join jo
         tr_die(TR_ERESOURCE, "no memory left for a line of the log");
     s = read_lines(&r, f);
     finish(&r);
-    tr_record_forget(&r.draft);
     free(r.line);
     for (int i = 0; i < out->count; i++) {
         lines += out->list[i].starts;

@@ -2,6 +2,9 @@
 #include "sweep/shuffle.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include <xxhash.h>
 
 #include "config/config.h"
 #include "util/rng.h"
@@ -11,14 +14,9 @@ struct drawn {
     int shape;
 };
 
-/* FNV-1a (Fowler, Noll and Vo) of 64 bits. */
 static uint64_t hash(const char *name)
 {
-    uint64_t h = 14695981039346656037U;
-
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 1099511628211U;
-    return h;
+    return XXH3_64bits(name, strlen(name));
 }
 
 static int ascending(const void *a, const void *b)
