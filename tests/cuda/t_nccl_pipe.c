@@ -184,7 +184,7 @@ static void on_each_grid(void (*run)(struct tr_grid *g))
 {
     for (int w = 1; w <= world.size; w++)
         for (int p = 2; w * p <= world.size; p++) {
-            const struct tr_layout l = {.w = w, .p = p, .d = world.size / (w * p)};
+            const struct tr_layout l = {.w = w, .p = p, .d = world.size / (w * p), .k = 1};
             struct tr_grid g;
 
             if (world.size % (w * p) != 0)

@@ -14,7 +14,7 @@ small="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64
 # 0 it answers, 64 it refuses, 69 there is no room; nothing else is an answer, nor is a place in a source.
 # shellcheck disable=SC2086 # words
 tried() {
-    timeout 20 "$trireme" $1 $small $2 >"$work/text" 2>"$work/errors"
+    timeout 60 "$trireme" $1 $small $2 >"$work/text" 2>"$work/errors"
     code=$?
     case $code in 0 | 64 | 69) ;; *) echo "$1 $2: exit $code"; cat "$work/errors"; return 1 ;; esac
     if grep -q 'please report it' "$work/errors"; then

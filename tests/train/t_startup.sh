@@ -15,7 +15,7 @@
 . "$srcdir/tests/train/small.sh"
 
 # Start and end: BASE messages, and STEP more for each doubling of the ranks.
-BASE=20 STEP=120
+BASE=20 STEP=127
 NODE=4
 sizes="2 4 8 16 32"
 
