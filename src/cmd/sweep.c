@@ -163,6 +163,7 @@ static enum tr_status sweep(struct tr_sweep *w, struct tr_config *c, const struc
     w->base = c;
     w->versions = tr_libraries_json();
     s = tr_sweep_run(w);
+    w->own = NULL;
     tr_args_release(&own);
     json_decref(w->versions);
     return s;

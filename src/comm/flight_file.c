@@ -202,15 +202,17 @@ static void put_record(struct out *o, enum tr_flight_cause cause, const char *wh
 /* It has its name when it is whole.  errno, or 0. */
 static int write_file(enum tr_flight_cause cause, const char *why)
 {
-    struct out o = {.fd = -1};
+    struct out o = {.error = 0};
+    int fd;
 
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return errno;
-    o.fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (o.fd < 0)
+    fd = open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0)
         return errno;
+    o.fd = fd;
     put_record(&o, cause, why);
-    if (close(o.fd) != 0 && o.error == 0)
+    if (close(fd) != 0 && o.error == 0)
         o.error = errno;
     if (o.error == 0 && rename(draft, path) != 0)
         o.error = errno;

@@ -44,10 +44,11 @@ static enum tr_status check(const struct tr_record *r)
 static void plot_stages(const struct tr_record *r, struct tr_plot *out)
 {
     const int stages = (int)fmin(tr_record_fact(r, TR_FACT_PP), MOST_STAGES);
-    double *least = malloc(2 * (size_t)stages * sizeof *least), *most = least + stages;
+    double *least = malloc(2 * (size_t)stages * sizeof *least), *most;
 
     if (!least)
         tr_die(TR_ERESOURCE, "no memory left for the stages of a plot");
+    most = least + stages;
     for (int i = 0; i < 2 * stages; i++)
         least[i] = NAN;
     for (int i = 0; i < r->memories; i++) {
