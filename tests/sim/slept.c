@@ -55,7 +55,7 @@ static int nodes, each; /* each: ranks of a node */
 static struct tr_sim_world world;
 static struct lane lanes[LANES];
 
-static void die(const char *what)
+TR_NORETURN static void die(const char *what)
 {
     fprintf(stderr, "slept: %s: %s\n", what, strerror(errno));
     exit(1);
@@ -242,7 +242,7 @@ static void connect_all(int unit, int listening)
     }
     for (int i = 0; i < expected; i++) {
         const int s = accept(listening, NULL, NULL);
-        char lane;
+        char lane = 0;
 
         if (s < 0 || read(s, &lane, 1) != 1)
             die("accept");
@@ -412,7 +412,7 @@ static pid_t start_rank(int rank, pid_t first)
 {
     int there[2], here[2];
     char byte = 0;
-    pid_t pid;
+    pid_t pid = -1;
 
     if (pipe(there) < 0 || pipe(here) < 0 || (pid = fork()) < 0)
         die("fork");
