@@ -4,7 +4,7 @@
 # copy of as many bytes, run where ./trireme is.
 #
 # GPT-2 124M is saved ROUNDS times (5) by one rank with --async-save, and once more before, which does not count: its
-# memory is new.  Before and behind that run `trireme bench node` says at which rate the same threads (--threads, all cores
+# memory is new.  Before and behind that run benchmarks/bench_adam says at which rate the same threads (--threads, all cores
 # unless given) copy; the better of the two counts.  FOLDER is by default the current one; what is written there is
 # removed.  The result is a line of JSON, with medians.
 set -eu
@@ -21,10 +21,10 @@ work=$(mktemp -d "$folder/async-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# GB that a copy reads and writes in a second.
+# GB that a copy reads and writes in a second, of 1 GB, which no cache holds.
 rate() {
-    sh "$here/../tests/mpirun" --ranks 1 --threads "$threads" ./trireme bench node --threads "$threads" --json |
-        sed -n 's/.*"copy_gbs": \([0-9.]*\).*/\1/p' >>"$work/rates"
+    benchmarks/bench_adam 124 "$threads" | sed -n 's/.*"copy_gbytes_per_second": \([0-9.]*\).*/\1/p' | sort -g | tail -n 1 \
+        >>"$work/rates"
 }
 train() {
     sh "$here/../tests/mpirun" --ranks 1 --threads "$threads" ./trireme train --threads "$threads" --num-layers 12 \
