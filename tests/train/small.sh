@@ -54,6 +54,43 @@ rank_pids() {
     done
 }
 
+# lose_rank RANK PATTERN SIGNAL OPTION...: train on four ranks, with the log in $work/log and the run in $work/run, stop one
+# when the log has a line with PATTERN, and send it a signal other than STOP when the others have come to wait for it.  Where
+# the machine is so busy that ranks wait for one another for longer than the limit before that, it is longer the next time.
+# What hangs all the same is ended after four minutes.  The exit code of the launcher is in $code.
+lose_rank() {
+    for limit in 3 15 75; do
+        lose_once "$@" --distributed-timeout-minutes "${limit}s" && return
+    done
+}
+lose_once() {
+    lost_rank=$1 lost_pattern=$2 lost_signal=$3
+    shift 3
+    rm -rf "$work/run"
+    small 4 --train-iters 1000000 --save "$work/run" "$@" > "$work/log" 2>&1 &
+    launcher=$!
+    for tenth in $(seq 2400); do
+        if grep -q "$lost_pattern" "$work/log" || ! kill -0 $launcher 2> /dev/null; then break; fi
+        sleep 0.1
+    done
+    victim=$(pid_of $launcher "$lost_rank")
+    [ -n "$victim" ] && kill -STOP "$victim"
+    stopped=$?
+    if [ $stopped = 0 ] && [ "$lost_signal" != STOP ]; then
+        sleep 1
+        kill "-$lost_signal" "$victim"
+    fi
+    for tenth in $(seq "$tenth" 2400); do
+        if ! kill -0 $launcher 2> /dev/null; then break; fi
+        sleep 0.1
+    done
+    for pid in $(rank_pids $launcher); do kill -KILL "$pid"; done
+    wait $launcher
+    # shellcheck disable=SC2034 # for the caller
+    code=$?
+    return $stopped
+}
+
 # resume_half RUN N NAME OPTION...: RUN goes on in a copy of $work/half, whose log is $work/half.log.  Its log is
 # shown; the losses of both, of N iterations, are in $work/NAME.losses.
 resume_half() {

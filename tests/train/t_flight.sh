@@ -9,38 +9,11 @@ host=$(uname -n)
 
 check "a dataset is built" small_corpus
 
-# lose RANK SIGNAL OPTION...: train on four ranks, stop one while it trains, and send it a signal when the others have
-# come to wait for it.  Where the machine is so busy that ranks wait for one another for longer than the limit before that,
-# the limit is longer the next time.  What hangs all the same is ended after four minutes.
+# lose RANK SIGNAL OPTION...: one of four ranks while they train.
 lose() {
-    for limit in 3 15 75; do
-        lose_once "$@" --distributed-timeout-minutes "${limit}s" && return
-    done
-}
-lose_once() {
     rank=$1 signal=$2
     shift 2
-    rm -rf "$work/run"
-    small 4 --train-iters 1000000 --save "$work/run" "$@" > "$work/log" 2>&1 &
-    launcher=$!
-    for tenth in $(seq 2400); do
-        if grep -q '^ iteration *3/' "$work/log" || ! kill -0 $launcher 2> /dev/null; then break; fi
-        sleep 0.1
-    done
-    victim=$(pid_of $launcher "$rank")
-    [ -n "$victim" ] && kill -STOP "$victim"
-    stopped=$?
-    if [ $stopped = 0 ] && [ "$signal" != STOP ]; then
-        sleep 1
-        kill "-$signal" "$victim"
-    fi
-    for tenth in $(seq "$tenth" 2400); do
-        if ! kill -0 $launcher 2> /dev/null; then break; fi
-        sleep 0.1
-    done
-    for pid in $(rank_pids $launcher); do kill -KILL "$pid"; done
-    wait $launcher
-    return $stopped
+    lose_rank "$rank" '^ iteration *3/' "$signal" "$@"
 }
 
 # named RANK WHY: that rank and no other, in text and JSON.

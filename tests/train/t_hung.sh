@@ -10,34 +10,11 @@ host=$(uname -n)
 
 check "a dataset is built" small_corpus
 
-# stop_one RANK PATTERN OPTION...: train on four ranks and stop one when the log has a line with PATTERN.
-# Where the machine is so busy that ranks wait for one another for longer than the limit before that, it is longer the
-# next time.  What hangs all the same is ended after four minutes.
+# stop_one RANK PATTERN OPTION...: stop one of four ranks when the log has a line with PATTERN; the exit code is in $code.
 stop_one() {
-    for limit in 3 15 75; do
-        stop_once "$@" --distributed-timeout-minutes "${limit}s" && return
-    done
-}
-stop_once() {
     rank=$1 pattern=$2
     shift 2
-    small 4 --train-iters 1000000 --save "$work/run" "$@" > "$work/log" 2>&1 &
-    launcher=$!
-    for tenth in $(seq 2400); do
-        if grep -q "$pattern" "$work/log" || ! kill -0 $launcher 2> /dev/null; then break; fi
-        sleep 0.1
-    done
-    victim=$(pid_of $launcher "$rank")
-    [ -n "$victim" ] && kill -STOP "$victim"
-    stopped=$?
-    for tenth in $(seq "$tenth" 2400); do
-        if ! kill -0 $launcher 2> /dev/null; then break; fi
-        sleep 0.1
-    done
-    for pid in $(rank_pids $launcher); do kill -KILL "$pid"; done
-    wait $launcher
-    code=$?
-    return $stopped
+    lose_rank "$rank" "$pattern" STOP "$@"
 }
 
 # Which call that is depends on where it was.
@@ -50,7 +27,7 @@ told() {
     return 1
 }
 gone() {
-    for tenth in $(seq 300); do
+    for _ in $(seq 300); do
         kill -0 "$victim" 2> /dev/null || return 0
         sleep 0.1
     done
