@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/search.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,11 +63,30 @@ struct query {
     char **words;
 };
 
+/* A hyphen is a space, as in "zero-bubble" and "zero bubble"; letters have no case. */
+static int folded(char c)
+{
+    return c == '-' || c == '_' ? ' ' : tolower((unsigned char)c);
+}
+
+static bool has(const char *text, const char *word)
+{
+    for (; *text; text++) {
+        size_t n = 0;
+
+        while (word[n] && folded(text[n]) == folded(word[n]))
+            n++;
+        if (!word[n])
+            return true;
+    }
+    return false;
+}
+
 /* Does each word occur in one of the texts? */
 static bool match(const struct query *q, const char *a, const char *b)
 {
     for (int i = 0; i < q->n; i++) {
-        if (!strcasestr(a, q->words[i]) && !(b && strcasestr(b, q->words[i])))
+        if (!has(a, q->words[i]) && !(b && has(b, q->words[i])))
             return false;
     }
     return true;

@@ -27,6 +27,8 @@ fails "a wrong group lists all" 64 "there are: Model, Data, Training" "$trireme"
 
 text='^option  --hidden-dropout (train)'
 check "options are found by a word" says "$trireme" help --search Dropout
+text='^option  --pipeline-schedule (train)'
+check "words of one argument also with hyphens between them" says "$trireme" help --search "zero bubble"
 text='^option  --model-family llama3 (train)'
 check "families are found by a word" says "$trireme" help --search llama
 text='^      mistral        Mistral 7B: '
