@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "dp/mode.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "dp/averager.h"
@@ -43,6 +44,12 @@ static void plan(struct tr_dp *x, struct tr_arena *device, struct tr_arena *host
     tr_averager_plan(averager_of(x), device);
 }
 
+/* Second moments of W steps are 1 - beta2^W of what gradients have on average, and are taken for those of all steps. */
+static double longest_step(const struct tr_config *c)
+{
+    return 1.0 / sqrt(1.0 - pow(c->adam_beta2, (double)c->train_warmup_steps));
+}
+
 static void tell(struct tr_dp *x)
 {
     const struct tr_config *c = x->of.config;
@@ -52,9 +59,10 @@ static void tell(struct tr_dp *x)
     snprintf(name, sizeof t->codec[0], "first moments, %d bits", (int)c->dp_bits);
     snprintf(t->codec[TR_TRAFFIC_DP_DOWN], sizeof t->codec[0], "%s", name);
     tr_print_rank0("> replicas average %s, after iteration %lld: %lld bytes to each other one and "
-                   "as many back; second moments stay as they are then\n",
+                   "as many back; second moments stay as they are then, for which steps become up to "
+                   "%.3g times as long as Adam's\n",
                    name, (long long)c->train_warmup_steps,
-                   (long long)tr_averager_bytes(averager_of(x)));
+                   (long long)tr_averager_bytes(averager_of(x)), longest_step(c));
     t->on = true;
 }
 
