@@ -269,11 +269,11 @@ static enum tr_status check_bits(const struct tr_config *c)
             "of these",
             (long long)c->dp_bits);
     if (c->dp_bits != 32 && c->train_warmup_steps == 0)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--dp-mode sharded_ps_compressed keeps Adam's second moments of the end of its warm-up, which without one are 0, "
-            "so that the first step ruins the weights: give --train-warmup-steps N, best a few times 1 / (1 - "
-            "--adam-beta2), or --dp-bits 32");
+        return TR_FAIL(TR_ECONFIG, "--dp-mode sharded_ps_compressed keeps Adam's second moments of "
+                                   "the end of its warm-up, which without one are 0, "
+                                   "so that the first step ruins the weights: give "
+                                   "--train-warmup-steps N, best a few times 1 / (1 - "
+                                   "--adam-beta2), or --dp-bits 32");
     if (c->dp_bits != 32 && tr_state_block(c) > 0)
         return TR_FAIL(
             TR_ECONFIG,

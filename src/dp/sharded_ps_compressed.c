@@ -58,11 +58,12 @@ static void tell(struct tr_dp *x)
 
     snprintf(name, sizeof t->codec[0], "first moments, %d bits", (int)c->dp_bits);
     snprintf(t->codec[TR_TRAFFIC_DP_DOWN], sizeof t->codec[0], "%s", name);
-    tr_print_rank0("> replicas average %s, after iteration %lld: %lld bytes to each other one and "
-                   "as many back; second moments stay as they are then, for which steps become up to "
-                   "%.3g times as long as Adam's\n",
-                   name, (long long)c->train_warmup_steps,
-                   (long long)tr_averager_bytes(averager_of(x)), longest_step(c));
+    tr_print_rank0(
+        "> replicas average %s, after iteration %lld: %lld bytes to each other one and "
+        "as many back; second moments stay as they are then, for which steps become up to "
+        "%.3g times as long as Adam's\n",
+        name, (long long)c->train_warmup_steps, (long long)tr_averager_bytes(averager_of(x)),
+        longest_step(c));
     t->on = true;
 }
 
