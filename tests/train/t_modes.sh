@@ -4,7 +4,8 @@
 # Modes of replicas: a run that is killed with SIGKILL at random moments, also while it saves, and started again each
 # time, ends with the losses, norms, weights and moments of the run that was never broken, to the bit.  And the
 # checkpoint of a lossless one goes on in three other lossless modes, with the same losses but for rounding.
-# Twice each, and with TR_TEST_ALL 20 times, in more layouts; TR_TEST_KILLS and TR_TEST_SEED set other numbers.
+# Each mode twice, and with TR_TEST_ALL 20 times, five in each of four layouts; TR_TEST_KILLS, of a layout, and
+# TR_TEST_SEED set other numbers.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 . "$srcdir/tests/train/broken.sh"
@@ -47,7 +48,7 @@ four     1e-5 4
 stages   1e-5 6 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2
 '
 want=${TR_TEST_KILLS:-2} iterations=24 others=3
-[ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-20} iterations=100 layouts="$layouts$more" modes="$modes$more_modes" lossy="$lossy$more_lossy"
+[ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-5} iterations=40 layouts="$layouts$more" modes="$modes$more_modes" lossy="$lossy$more_lossy"
 
 # rows TABLE: without empty lines.  names TABLE, rest TABLE NAME: of a row, what stands behind its name.
 rows() { echo "$1" | grep .; }

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091,SC2086
 # Servers that compress what replicas send (--dp-mode sharded_ps_compressed): a run that is killed with SIGKILL, also while
 # it saves, and started again ends with the bits of the run that was never broken, errors of compression included; so
-# does one on a slow network; and what a user can get wrong.  Killed twice, and with TR_TEST_ALL 20 times in more
+# does one on a slow network; and what a user can get wrong.  Killed twice, and with TR_TEST_ALL seven times in each of three
 # layouts; TR_TEST_KILLS and TR_TEST_SEED set other numbers.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
@@ -18,7 +18,7 @@ tensor   4 --tensor-model-parallel-size 2 --bf16 --sequence-parallel
 stages   4 --pipeline-model-parallel-size 2 --fp16 --initial-loss-scale 65536
 '
 want=${TR_TEST_KILLS:-2} iterations=24
-[ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-20} iterations=100 layouts="$layouts$more"
+[ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-7} iterations=50 layouts="$layouts$more"
 rows() { echo "$1" | grep .; }
 names() { rows "$1" | awk '{ print $1 }'; }
 rest() { rows "$1" | awk -v name="$2" '$1 == name { $1 = ""; print }'; }
