@@ -30,6 +30,8 @@ struct tr_dp_mode {
     /* Sums of gradients over replicas after the backward pass, in their place; NULL: in buckets, during it. */
     void (*sum)(struct tr_dp *x);
     bool (*finish)(struct tr_dp *x); /* of a step that does not reduce; with `move`, of all */
+    bool
+        combines; /* `finish` of a step that does not reduce makes one gradient of those of replicas, in its place */
     /* Where these are NULL, buckets are reduced in the last micro-batch, and weights gathered after the
        update. */
     void (*residency)(const struct tr_dp *x, struct tr_residency *out);
