@@ -72,12 +72,13 @@ lose() {
     rm -rf "${work:?}/$1" "$work/$1.log"
     trained "$1" --pipeline-model-parallel-size 2 --train-iters 1000000 --distributed-timeout-minutes "${limit}s" \
         --save "$work/$1" &
-    runs=$!
-    wait_for 120 trains "$1" && victim=$(of_rank "$2") && [ -n "$victim" ] && slurm kill "-$3" "$victim" || {
+    runs=$! victim=
+    wait_for 120 trains "$1" && victim=$(of_rank "$2")
+    if [ -z "$victim" ] || ! slurm kill "-$3" "$victim"; then
         tail -n 20 "$work/$1.log"
         slurm scancel --state=RUNNING
         return 1
-    }
+    fi
     began=$(date +%s)
     wait_for $((limit + 60)) grep -qs -e "$4" "$work/$1.log"
     seconds=$(($(date +%s) - began + 1))

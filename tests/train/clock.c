@@ -40,8 +40,7 @@ static long long thread_nanoseconds(void)
 {
     static _Thread_local long asked;
 
-    if (rank_of_world() == number("TR_SLOW_RANK", -1) &&
-        asked < number("TR_SLOW_UNTIL", 1L << 30))
+    if (rank_of_world() == number("TR_SLOW_RANK", -1) && asked < number("TR_SLOW_UNTIL", 1L << 30))
         now += SLOW_TICK;
     else
         now += TICK;
