@@ -7,7 +7,7 @@
 /*
  * A data-parallel mode: what the functions of dp/dp.h do.  A row of config/modes.def names one of these, and
  * a file of this folder defines it; nothing else knows it.  A function that is NULL does nothing, or what is
- * said here.
+ * said here.  What reduces gradients in `move` says so before, by tr_grads_look_at() of x->look.
  */
 struct tr_dp_mode {
     const char *rounds; /* name of a group of its own besides that of sums; NULL: it needs none */

@@ -198,11 +198,13 @@ static void in_replicas(void **state)
     of_replica("--use-distributed-optimizer");
     of_replica("--zero-stage 2");
     of_replica("--zero-stage 3");
+    of_replica("--zero-stage 3 --zero-reduce-once");
     of_replica("--dp-mode central_ps");
     of_replica("--dp-mode sharded_ps");
     of_replica("--dp-mode adasum --untie-embeddings-and-output-weights");
     of_replica("--dp-mode local");
     of_replica("--dp-mode local --train-warmup-steps 1");
+    of_replica("--dp-mode sharded_ps_compressed --train-warmup-steps 1");
 }
 
 /* What comes once, and what only the sum has: the other replica's number is finite as well. */
