@@ -21,9 +21,9 @@ static void open_run(const char *options)
     snprintf(all, sizeof all,
              "--num-layers 4 --hidden-size 16 --num-attention-heads 4 --seq-length 8 "
              "--max-position-embeddings 8 --vocab-size 61 --micro-batch-size 1 "
-             "--global-batch-size 4 --train-iters 100 --lr 0.01 --tensor-model-parallel-size 2 "
-             "--pipeline-model-parallel-size 2 %s",
-             options);
+             "--global-batch-size 4 --lr 0.01 --tensor-model-parallel-size 2 "
+             "--pipeline-model-parallel-size 2 %s %s",
+             strstr(options, "--n-epochs") ? "" : "--train-iters 100", options);
     tiny_open(&r, &c, all, tiny_sample);
 }
 
@@ -199,15 +199,24 @@ static void in_replicas(void **state)
     of_replica("--zero-stage 2");
     of_replica("--zero-stage 3");
     of_replica("--zero-stage 3 --zero-reduce-once");
+    of_replica("--zero-stage 3 --offload-optimizer cpu --offload-param cpu");
+    of_replica("--chunk-memory 64MiB");
     of_replica("--dp-mode central_ps");
     of_replica("--dp-mode sharded_ps");
     of_replica("--dp-mode adasum --untie-embeddings-and-output-weights");
     of_replica("--dp-mode local");
     of_replica("--dp-mode local --train-warmup-steps 1");
+    of_replica("--dp-mode cocktail_sgd");
     of_replica("--dp-mode sharded_ps_compressed --train-warmup-steps 1");
 }
 
-/* What comes once, and what only the sum has: the other replica's number is finite as well. */
+static int64_t number_of(struct tr_run *run, enum tr_split split, int64_t position)
+{
+    (void)run, (void)split;
+    return position % 24;
+}
+
+/* What comes once; what only the sum has, as the other replica's number is finite as well; and links that remember. */
 static void in_sums(void **state)
 {
     (void)state;
@@ -222,6 +231,14 @@ static void in_sums(void **state)
     step();
     says("the gradient of encoder.layers.1.self_attention.dense.bias (1 of 16 numbers, in the sum "
          "over replicas alone)",
+         0);
+    tiny_close(&r, &c);
+    open_faulty("--forward-compress-method delta --n-epochs 2 --data-blocks 24", 1U << 2, NULL,
+                1000);
+    r.sample_id = number_of;
+    step();
+    says("the gradient of encoder.layers.1.mlp.dense_4h_to_h.bias (1 of 16 numbers, summed over "
+         "replicas)",
          0);
     tiny_close(&r, &c);
 }
@@ -251,15 +268,19 @@ static void go_on(const char *options, bool looks, double out[4])
 /* In fp16 a run goes on after the search, with the same bits as without. */
 static void nothing_changes(void **state)
 {
-    const char *modes[] = {"--fp16 --loss-scale 64", "--fp16 --loss-scale 64 --zero-stage 2",
-                           "--fp16 --loss-scale 64 --zero-stage 3"};
+    const char *modes[] = {"", "--zero-stage 2 --offload-optimizer cpu", "--zero-stage 3",
+                           "--use-distributed-optimizer --overlap-param-gather "
+                           "--forward-compress-method fixpoint"};
     double with[4], without[4];
 
     (void)state;
-    for (int m = 0; m < 3; m++) {
-        go_on(modes[m], true, with);
+    for (size_t m = 0; m < sizeof modes / sizeof modes[0]; m++) {
+        char options[256];
+
+        snprintf(options, sizeof options, "--fp16 --loss-scale 64 %s", modes[m]);
+        go_on(options, true, with);
         assert_all(strstr(text, " on rank 2 on ") != NULL);
-        go_on(modes[m], false, without);
+        go_on(options, false, without);
         assert_all(memcmp(with, without, sizeof with) == 0);
     }
 }
