@@ -268,9 +268,9 @@ static void go_on(const char *options, bool looks, double out[4])
 /* In fp16 a run goes on after the search, with the same bits as without. */
 static void nothing_changes(void **state)
 {
-    const char *modes[] = {"", "--zero-stage 2 --offload-optimizer cpu", "--zero-stage 3",
-                           "--use-distributed-optimizer --overlap-param-gather "
-                           "--forward-compress-method fixpoint"};
+    const char *modes[] = {
+        "", "--zero-stage 2 --offload-optimizer cpu", "--zero-stage 3",
+        "--use-distributed-optimizer --forward-compress-method fixpoint --overlap-param-gather"};
     double with[4], without[4];
 
     (void)state;
