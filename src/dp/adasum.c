@@ -233,5 +233,6 @@ const struct tr_dp_mode tr_dp_adasum = {
     .tell = tell,
     .reduces = reduces,
     .finish = finish,
+    .combines = true,
     .cost = cost,
 };

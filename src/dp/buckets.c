@@ -244,6 +244,13 @@ static void progress(struct tr_buckets *x, struct tr_queue *q, struct flow *f)
             finish_one(x, q, f);
 }
 
+void tr_grads_look_at(const struct tr_grads_look *look, int64_t first,
+                      const struct tr_tensor *grads)
+{
+    if (look && look->at)
+        look->at(look->ctx, first, grads);
+}
+
 static void reduce_next(struct tr_buckets *x, struct tr_queue *q)
 {
     struct tr_comm *c = x->group;
@@ -251,6 +258,7 @@ static void reduce_next(struct tr_buckets *x, struct tr_queue *q)
     struct tr_pending *p = &x->reduce.under_way[i % x->reduce.most];
     const struct tr_tensor mine = mine_of(x, x->wire, i);
 
+    tr_grads_look_at(x->how.look, x->bucket[i].first, &x->grads[i]);
     if (x->wire[i].data != x->grads[i].data) {
         tell(x, i, TR_BUCKET_START_CAST);
         q->on->copy(q, &x->wire[i], &x->grads[i]);

@@ -59,6 +59,15 @@ struct tr_bucket_watch {
     void *ctx;
 };
 
+/* Who looks at the gradients of this replica before they are summed with those of others: at elements first .. of the
+   flat buffer, whose work is queued.  `at` may read them with that queue, and communicates nothing. */
+struct tr_grads_look {
+    void (*at)(void *ctx, int64_t first, const struct tr_tensor *grads); /* NULL: nobody looks */
+    void *ctx;
+};
+void tr_grads_look_at(const struct tr_grads_look *look, int64_t first,
+                      const struct tr_tensor *grads);
+
 struct tr_buckets_how {
     bool overlap_reduce; /* start sums when ready, otherwise all in tr_buckets_finish() */
     bool sharded;
@@ -69,6 +78,7 @@ struct tr_buckets_how {
                               summed in it and cast back; borrowed.  Without data sums are in the type of the
                               gradients */
     struct tr_bucket_watch watch;
+    const struct tr_grads_look *look; /* borrowed: who looks now; or NULL */
     const struct tr_params
         *params; /* borrowed: their names are said of a bucket that is waited for; or NULL */
 };

@@ -181,6 +181,7 @@ static enum tr_status open_buckets(struct tr_dp *x)
         .sharded = is_sharded(x),
         .overlap_gather = of->shape->dp.overlap_gather,
         .wire = x->wire,
+        .look = &x->look,
         .params = of->params,
     };
     struct tr_bucket *bucket;
@@ -259,6 +260,11 @@ bool tr_dp_reduces(const struct tr_dp *x)
     return !x->mode->reduces || x->mode->reduces(x);
 }
 
+bool tr_dp_mixes(const struct tr_dp *x)
+{
+    return x->of.shape->layout.d > 1 && (tr_dp_reduces(x) || x->mode->combines);
+}
+
 void tr_dp_begin(struct tr_dp *x, int micros)
 {
     x->micros = micros;
@@ -333,6 +339,8 @@ static void count(struct tr_dp *x, enum tr_traffic_kind kind, const struct tr_te
 
 bool tr_dp_finish(struct tr_dp *x)
 {
+    if (x->mode->sum || x->mode->combines)
+        tr_grads_look_at(&x->look, 0, &x->of.params->grads);
     if (!tr_dp_reduces(x) || x->mode->move)
         return x->mode->finish && x->mode->finish(x);
     if (x->mode->sum) {

@@ -75,6 +75,8 @@ struct tr_dp {
                   same elements of different copies; else of size 0 */
     struct tr_comm owners; /* and all ranks that have one copy of the model's states together */
     int micros;            /* of the step */
+    struct tr_grads_look
+        look; /* of who wants to see this replica's gradients: set between steps, by anyone */
 };
 
 /* What it needs, without memory or other ranks.  TR_ECONFIG, TR_ERESOURCE.  Close it also after a failure,
@@ -117,6 +119,9 @@ bool tr_dp_saves(const struct tr_dp *x);
 /* Does the current step sum gradients over replicas?  If not, those of a replica are the mean over its own
    micro-batches. */
 bool tr_dp_reduces(const struct tr_dp *x);
+
+/* Are the gradients of the current step, when it is finished, made of those of several replicas? */
+bool tr_dp_mixes(const struct tr_dp *x);
 
 /* What replicas exchange while timer `t` runs, as a profile has it (dp/events.def), or NULL: nothing, as where there
    is one replica.  An enum tr_timer. */

@@ -7,7 +7,7 @@
 /*
  * A data-parallel mode: what the functions of dp/dp.h do.  A row of config/modes.def names one of these, and
  * a file of this folder defines it; nothing else knows it.  A function that is NULL does nothing, or what is
- * said here.
+ * said here.  What reduces gradients in `move` says so before, by tr_grads_look_at() of x->look.
  */
 struct tr_dp_mode {
     const char *rounds; /* name of a group of its own besides that of sums; NULL: it needs none */
@@ -30,6 +30,8 @@ struct tr_dp_mode {
     /* Sums of gradients over replicas after the backward pass, in their place; NULL: in buckets, during it. */
     void (*sum)(struct tr_dp *x);
     bool (*finish)(struct tr_dp *x); /* of a step that does not reduce; with `move`, of all */
+    bool
+        combines; /* `finish` of a step that does not reduce makes one gradient of those of replicas, in its place */
     /* Where these are NULL, buckets are reduced in the last micro-batch, and weights gathered after the
        update. */
     void (*residency)(const struct tr_dp *x, struct tr_residency *out);

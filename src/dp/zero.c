@@ -258,6 +258,7 @@ static void start_reduce(struct tr_dp *x, int i, bool last)
     struct tr_tensor all = grads_of(x, i), mine = own_slice(x, &all);
 
     TR_ASSERT(!z->part[i].reducing);
+    tr_grads_look_at(&x->look, params_of(x)->part[i].first, &all);
     x->sums.via->reduce_scatter_start(&x->sums, x->of.queue, &mine, &all, TR_SUM,
                                       &z->part[i].grads);
     z->part[i].reducing = true;

@@ -801,7 +801,7 @@ static void update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim
         update_homes(o, q, &rule);
 }
 
-static void zero_gradients(struct tr_optim *o, struct tr_queue *q)
+void tr_optim_clear(struct tr_optim *o, struct tr_queue *q)
 {
     for (int i = 0; i < o->zeros && !o->grads.data; i++) {
         struct tr_tensor g = tr_tensor_span(&o->params->grads, o->zero[i].first, o->zero[i].count);
@@ -866,6 +866,6 @@ void tr_optim_update(struct tr_optim *o, struct tr_queue *q, const struct tr_opt
         o->steps++;
     if (!found->idle)
         update(o, q, how, factor * clipping(o, how, found->part));
-    zero_gradients(o, q);
+    tr_optim_clear(o, q);
     tr_timer_stop(TR_TIMER_OPTIMIZER);
 }

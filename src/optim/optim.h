@@ -177,4 +177,7 @@ struct tr_optim_result tr_optim_norm(struct tr_optim *o, struct tr_comm *group, 
 void tr_optim_update(struct tr_optim *o, struct tr_queue *q, const struct tr_optim_how *how,
                      const struct tr_optim_result *found);
 
+/* The gradients that a step adds to become zero, after gradients that no update follows.  Queued. */
+void tr_optim_clear(struct tr_optim *o, struct tr_queue *q);
+
 #endif

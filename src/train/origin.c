@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pipeline/links.h"
 #include "telemetry/timer.h"
 #include "train/step.h"
 #include "util/log.h"
@@ -129,6 +130,8 @@ void tr_origin_gradients(struct tr_run *r, struct tr_origin *out)
         if (r->dp.own[i].count > 0)
             look_at_own(r, hosted ? &r->host_queue : &r->queue, &r->dp.own[i], &g, out);
     }
+    out->mixed = tr_dp_mixes(&r->dp);
+    out->iteration = r->iteration;
 }
 
 /* tr_model.look */
@@ -191,7 +194,67 @@ static struct tr_origin first_of_all(struct tr_run *r, const struct tr_origin *m
     return first;
 }
 
-static void describe(const struct tr_run *r, const struct tr_origin *o, int rank, char *text)
+/* tr_grads_look */
+static void look_at_replica(void *ctx, int64_t first, const struct tr_tensor *grads)
+{
+    struct tr_run *r = ctx;
+    const struct tr_bucket of = {first, tr_tensor_elems(grads)};
+
+    look_at_own(r, &r->queue, &of, grads, r->origin);
+}
+
+/* The step that began after `iteration` of them once more: *own are this rank's gradients before replicas sum them, *sums
+   those after that. */
+static void repeat(struct tr_run *r, int64_t iteration, struct tr_origin *own,
+                   struct tr_origin *sums)
+{
+    const int64_t iterations = r->iteration, consumed = r->consumed_train;
+    const struct tr_traffic_count sent = r->traffic.count;
+    const bool graphs = r->model.graphs;
+
+    r->iteration = iteration;
+    r->consumed_train = r->first_sample;
+    r->model.graphs = false;
+    r->origin = own;
+    r->dp.look = (struct tr_grads_look){look_at_replica, r};
+    tr_timers_pause(true);
+    tr_step_gradients(r);
+    (void)tr_step_loss(r);
+    tr_timers_pause(false);
+    tr_origin_gradients(r, sums);
+    tr_optim_clear(&r->optim, &r->queue);
+    r->dp.look = (struct tr_grads_look){NULL, NULL};
+    r->origin = NULL;
+    r->model.graphs = graphs;
+    r->traffic.count = sent;
+    r->consumed_train = consumed;
+    r->iteration = iterations;
+}
+
+/* *first, of the sums over replicas, becomes that of a replica, if one has it; what is said of it. */
+static const char *find_replica(struct tr_run *r, struct tr_origin *first, int *rank)
+{
+    struct tr_origin own = {.kind = TR_ORIGIN_NONE}, sums, found;
+    int at = 0;
+
+    if (!first->mixed)
+        return "";
+    if (tr_comm_max(r->world, tr_links_remember(r->links)) > 0)
+        return ", summed over replicas";
+    repeat(r, first->iteration, &own, &sums);
+    found = first_of_all(r, &own, &at);
+    if (found.kind != TR_ORIGIN_NONE) {
+        *first = found;
+        *rank = at;
+        return "";
+    }
+    return tr_comm_max(r->world, sums.kind != TR_ORIGIN_NONE) > 0
+               ? ", in the sum over replicas alone"
+               : ", summed over replicas, and finite when the step was done again";
+}
+
+static void describe(const struct tr_run *r, const struct tr_origin *o, const char *note, int rank,
+                     char *text)
 {
     const int layers = (int)r->shape.dims.layers;
     char what[160], layer[64];
@@ -206,14 +269,13 @@ static void describe(const struct tr_run *r, const struct tr_origin *o, int rank
         snprintf(what, sizeof what, "the %s %s",
                  o->kind == TR_ORIGIN_WEIGHT ? "weight" : "gradient of", o->name);
     snprintf(text, TR_ORIGIN_BYTES, "%s (%" PRId64 " of %" PRId64 " numbers%s) on rank %d on %s",
-             what, o->bad, o->count,
-             o->kind == TR_ORIGIN_GRADIENT && r->shape.layout.d > 1 ? ", summed over replicas" : "",
-             rank, r->launch.host[rank]);
+             what, o->bad, o->count, note, rank, r->launch.host[rank]);
 }
 
 void tr_origin_find(struct tr_run *r, const struct tr_origin *gradients, char *text)
 {
     struct tr_origin mine = {.kind = TR_ORIGIN_NONE}, first;
+    const char *note = "";
     int rank = 0;
 
     look_at_weights(r, &mine);
@@ -222,9 +284,11 @@ void tr_origin_find(struct tr_run *r, const struct tr_origin *gradients, char *t
         look_at_forward(r, &mine);
         first = first_of_all(r, &mine, &rank);
     }
-    if (first.kind == TR_ORIGIN_NONE)
+    if (first.kind == TR_ORIGIN_NONE) {
         first = first_of_all(r, gradients, &rank);
+        note = find_replica(r, &first, &rank);
+    }
     text[0] = '\0';
     if (first.kind != TR_ORIGIN_NONE)
-        describe(r, &first, rank, text);
+        describe(r, &first, note, rank, text);
 }

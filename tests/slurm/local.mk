@@ -22,3 +22,7 @@ EXTRA_DIST += tests/slurm/t_launch.sh
 JOBS_SH = tests/slurm/t_job_files.sh tests/slurm/t_jobs.sh
 TESTS += $(JOBS_SH)
 EXTRA_DIST += $(JOBS_SH) tests/slurm/t_restart.sh
+
+# Ranks that are slow, stop, die, or have numbers that are not finite.
+TESTS += tests/slurm/t_named.sh
+EXTRA_DIST += tests/slurm/t_named.sh

@@ -75,8 +75,11 @@ TESTS += tests/train/t_energy_log.sh
 EXTRA_DIST += tests/train/t_energy_log.sh tests/train/powercap.c
 
 # A slow rank is named.
-TESTS += tests/train/t_slow_rank.sh
+TESTS += tests/train/t_slow_rank.sh tests/train/t_stragglers.4.mpi
 EXTRA_DIST += tests/train/t_slow_rank.sh tests/train/clock.c
+check_PROGRAMS += tests/train/t_stragglers
+check_SCRIPTS += tests/train/t_stragglers.4.mpi
+CLEANFILES += tests/train/t_stragglers.4.mpi
 
 # What of a transfer is waiting.
 TESTS += tests/train/t_split.sh
