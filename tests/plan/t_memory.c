@@ -261,6 +261,7 @@ struct row {
 #define FIVE(machine, fitted, name, number, options) {machine, name, options, true},
 #define ROW_OF(a, b, c, d, e, f, ROW, ...) ROW
 #define TIME(...) ROW_OF(__VA_ARGS__, SIX, FIVE, )(__VA_ARGS__)
+#define TIME_OF_SET(...) TIME(__VA_ARGS__)
 #define RATE(...) ROW_OF(__VA_ARGS__, SIX, FIVE, )(__VA_ARGS__)
 #define FITS(machine, ran, source, name, options) {machine, source ": " name, options, ran},
 static const struct row rows[] = {
