@@ -9,6 +9,7 @@
  * published                     the planner's errors for each set of published times, as a table of
  *                               docs/plan.md
  * published --rows              the error of each row
+ * published --options           name, profile, seconds and options of each row, for other planners
  * published --fit A[,B] KEY[=MOST]...
  *                               those constants, as the rows of the profiles A, B that are for fitting
  *                               have them
@@ -23,14 +24,14 @@ static int by_number(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-static void print_set(const char *machine, const char *source, bool fitted)
+static void print_set(const char *machine, const char *set, bool fitted)
 {
     double error[PUBLISHED], sum = 0.0, size = 0.0;
     int n = 0;
 
     for (int i = 0; i < PUBLISHED; i++)
         if (published[i].fitted == fitted && strcmp(published[i].machine, machine) == 0 &&
-            strcmp(published[i].source, source) == 0)
+            strcmp(published[i].set, set) == 0)
             error[n++] = 100.0 * published[i].error;
     if (n == 0)
         return;
@@ -39,28 +40,28 @@ static void print_set(const char *machine, const char *source, bool fitted)
         sum += error[i];
         size += fabs(error[i]);
     }
-    printf("| %s | %s | %s | %d | %+.1f | %.1f | %+.1f | %+.1f |\n", machine, source,
+    printf("| %s | %s | %s | %d | %+.1f | %.1f | %+.1f | %+.1f |\n", machine, set,
            fitted ? "fitted" : "not fitted", n, sum / n, size / n, error[0], error[n - 1]);
 }
 
 static bool seen(int first, int i)
 {
     for (int k = first; k < i; k++)
-        if (strcmp(published[k].source, published[i].source) == 0)
+        if (strcmp(published[k].set, published[i].set) == 0)
             return true;
     return false;
 }
 
 static void table(void)
 {
-    printf("| profile | source | rows | number | mean | mean absolute | least | greatest |\n"
+    printf("| profile | set | rows | number | mean | mean absolute | least | greatest |\n"
            "|---|---|---|---|---|---|---|---|\n");
     for (int first = 0, end; first < PUBLISHED; first = end) {
         end = published_end(first);
         for (int fitted = 1; fitted >= 0; fitted--)
             for (int i = first; i < end; i++)
                 if (!seen(first, i))
-                    print_set(published[i].machine, published[i].source, fitted);
+                    print_set(published[i].machine, published[i].set, fitted);
     }
     printf("\n| profile | a measured time over the planned one, of rows that were not fitted |\n"
            "|---|---|\n");
@@ -97,42 +98,117 @@ static double sc21_share(int first, int end)
     return x[n / 2];
 }
 
-/* Of a source's rows that were not fitted: how many lie in the interval of the others of their profile, how wide that
-   is, and the errors of the plan and of SC21's formula. */
-static void print_promise(int first, int end, const char *source)
+/* Sums of the errors of planners, in percent, and how many rows they are of. */
+struct promise {
+    int n, inside, calculons; /* rows; of them in the interval; of them with a time of Calculon's */
+    double wide[PUBLISHED];   /* of each interval */
+    double plan, formula;
+    double calculon, beside; /* Calculon's, and the plan's where Calculon has a time */
+};
+
+static void add_row(struct promise *p, const struct published *r, double share)
+{
+    p->n++;
+    p->plan += 100.0 * fabs(r->error);
+    p->formula += 100.0 * fabs(expm1(share - r->log_sc21));
+    if (isnan(r->calculon))
+        return;
+    p->calculons++;
+    p->calculon += 100.0 * fabs(r->calculon);
+    p->beside += 100.0 * fabs(r->error);
+}
+
+static void add_interval(struct promise *p, int first, int end, int i)
+{
+    const double ratio = -log1p(published[i].error);
+    double others[PUBLISHED], low, high;
+
+    tr_calibrate_interval(others, ratios(first, end, i, others), &low, &high);
+    p->inside += ratio >= low && ratio <= high;
+    p->wide[p->n] = 100.0 * (exp(high) - exp(low));
+}
+
+/* A planner's error on the rows that both have, or nothing. */
+static void print_beside(const struct promise *p)
+{
+    if (p->calculons == 0)
+        printf(" 0 | | |\n");
+    else
+        printf(" %d | %.1f | %.1f |\n", p->calculons, p->beside / p->calculons,
+               p->calculon / p->calculons);
+}
+
+static void print_promise(const char *machine, const char *set, struct promise *p)
+{
+    qsort(p->wide, (size_t)p->n, sizeof *p->wide, by_number);
+    printf("| %s | %s | %d | %.1f | %d | %.0f | %.1f |", machine, set, p->n, p->plan / p->n,
+           p->inside, p->wide[p->n / 2], p->formula / p->n);
+    print_beside(p);
+}
+
+/* Of a set's rows that were not fitted: how many lie in the interval of the others of their profile, how wide that
+   is, and the errors of the plan and of others; all of them are added to `sum`, too. */
+static void promise_of(int first, int end, const char *set, struct promise *sum)
 {
     const double share = sc21_share(first, end);
-    double wide[PUBLISHED], plan = 0.0, formula = 0.0;
-    int n = 0, inside = 0;
+    struct promise p = {.n = 0};
 
     for (int i = first; i < end; i++) {
-        double others[PUBLISHED], low, high;
-
-        if (published[i].fitted || strcmp(published[i].source, source) != 0)
+        if (published[i].fitted || strcmp(published[i].set, set) != 0)
             continue;
-        tr_calibrate_interval(others, ratios(first, end, i, others), &low, &high);
-        inside += -log1p(published[i].error) >= low && -log1p(published[i].error) <= high;
-        wide[n++] = 100.0 * (exp(high) - exp(low));
-        plan += 100.0 * fabs(published[i].error);
-        formula += 100.0 * fabs(expm1(share - published[i].log_sc21));
+        add_interval(&p, first, end, i);
+        add_interval(sum, first, end, i);
+        add_row(&p, &published[i], share);
+        add_row(sum, &published[i], share);
     }
-    if (n == 0)
-        return;
-    qsort(wide, (size_t)n, sizeof *wide, by_number);
-    printf("| %s | %s | %d | %.1f | %d | %.0f | %.1f |\n", published[first].machine, source, n,
-           plan / n, inside, wide[n / 2], formula / n);
+    if (p.n > 0)
+        print_promise(published[first].machine, set, &p);
 }
 
 static void promises(void)
 {
-    printf("\n| profile | source | number | mean absolute | inside | width | SC21's formula |\n"
-           "|---|---|---|---|---|---|---|\n");
+    struct promise sum = {.n = 0};
+
+    printf("\n| profile | set | number | plan | inside | width | SC21's formula | also Calculon's "
+           "| plan | Calculon |\n"
+           "|---|---|---|---|---|---|---|---|---|---|\n");
     for (int first = 0, end; first < PUBLISHED; first = end) {
         end = published_end(first);
         for (int i = first; i < end; i++)
             if (!seen(first, i))
-                print_promise(first, end, published[i].source);
+                promise_of(first, end, published[i].set, &sum);
     }
+    print_promise("all", "", &sum);
+}
+
+/* Planners whose authors have published one mean of a whole set: all of its rows, the fitted ones, too. */
+static void means(void)
+{
+    printf("\n| profile | set, all rows | number | plan | SC21's formula | Calculon | vTrain |\n"
+           "|---|---|---|---|---|---|---|\n");
+    for (int m = 0; m < PUBLISHED_MEANS; m++) {
+        struct promise p = {.n = 0};
+        const char *machine = "";
+
+        for (int first = 0, end; first < PUBLISHED; first = end) {
+            end = published_end(first);
+            for (int i = first; i < end; i++)
+                if (strcmp(published[i].set, published_means[m].set) == 0) {
+                    add_row(&p, &published[i], sc21_share(first, end));
+                    machine = published[i].machine;
+                }
+        }
+        printf("| %s | %s | %d | %.1f | %.1f | %.1f | %.1f |\n", machine, published_means[m].set,
+               p.n, p.plan / p.n, p.formula / p.n, p.calculon / p.calculons,
+               published_means[m].percent);
+    }
+}
+
+static void print_options(void)
+{
+    for (int i = 0; i < PUBLISHED; i++)
+        printf("%s\t%s\t%.6g\t%s\n", published[i].name, published[i].machine, published[i].seconds,
+               published[i].options);
 }
 
 static void print_rows(void)
@@ -179,35 +255,59 @@ static double misfit(const struct fit *f)
     return sum / f->rows;
 }
 
-static bool try_factor(struct fit *f, int i, double factor, double *least)
+static bool may_be(const struct fit *f, int i, double x)
 {
-    double *x = value_of(&f->machine, f->key[i]), before = *x, now;
+    return x >= keys[f->key[i]].least && x <= f->most[i];
+}
 
-    *x = before * factor;
-    if (*x >= keys[f->key[i]].least && *x <= f->most[i]) {
+/* Constant `i` times a factor, and constant `k`, unless it is the same, times another. */
+static bool try_factors(struct fit *f, int i, double by, int k, double by_k, double *least)
+{
+    double *x = value_of(&f->machine, f->key[i]), *y = value_of(&f->machine, f->key[k]);
+    const double x0 = *x, y0 = *y;
+    double now;
+
+    *x *= by;
+    if (i != k)
+        *y *= by_k;
+    if (may_be(f, i, *x) && may_be(f, k, *y)) {
         now = misfit(f);
         if (now < *least * (1.0 - 1e-6)) {
             *least = now;
             return true;
         }
     }
-    *x = before;
+    *x = x0;
+    *y = y0;
     return false;
 }
 
-/* One constant after the other, in smaller and smaller steps, until none makes it better. */
+static bool move(struct fit *f, double step, double *least)
+{
+    bool moved = false;
+
+    for (int i = 0; i < f->n; i++)
+        moved |=
+            try_factors(f, i, step, i, 1.0, least) || try_factors(f, i, 1.0 / step, i, 1.0, least);
+    for (int i = 0; i < f->n && !moved; i++)
+        for (int k = 0; k < i; k++)
+            moved |= try_factors(f, i, step, k, step, least) ||
+                     try_factors(f, i, step, k, 1.0 / step, least) ||
+                     try_factors(f, i, 1.0 / step, k, step, least) ||
+                     try_factors(f, i, 1.0 / step, k, 1.0 / step, least);
+    return moved;
+}
+
+/* One constant after the other, and two at once where one stands for the other, in smaller and smaller steps, until
+   none makes it better. */
 static double descend(struct fit *f)
 {
     static const double steps[] = {10.0, 3.0, 1.5, 1.2, 1.05, 1.02, 1.005};
     double least = misfit(f);
 
     for (size_t step = 0; step < sizeof steps / sizeof *steps; step++)
-        for (bool moved = true; moved;) {
-            moved = false;
-            for (int i = 0; i < f->n; i++)
-                moved |= try_factor(f, i, steps[step], &least) ||
-                         try_factor(f, i, 1.0 / steps[step], &least);
-        }
+        while (move(f, steps[step], &least))
+            continue;
     return least;
 }
 
@@ -273,9 +373,12 @@ int main(int argc, char **argv)
     published_all();
     if (argc > 1 && strcmp(argv[1], "--rows") == 0)
         print_rows();
+    else if (argc > 1 && strcmp(argv[1], "--options") == 0)
+        print_options();
     else {
         table();
         promises();
+        means();
     }
     return 0;
 }

@@ -19,13 +19,15 @@
  * rounded up and at least three, is for fitting, and the rest only for comparing.  Nobody chooses.
  */
 struct published {
-    const char *machine, *source, *name; /* name: source/table/row */
-    double ms, tflops;                   /* one is 0 */
+    const char *machine, *set, *name; /* set: the source, or source/table; name: source/table/row */
+    double ms, tflops;                /* one is 0 */
     const char *options;
     uint32_t crc;
     bool fitted;
     double error;    /* of the plan: planned time over published time, less 1 */
     double log_sc21; /* of published time over that of SC21's formula at the peak of the GPU */
+    double seconds;  /* that were published, or that the published rate is */
+    double calculon; /* Calculon's time over them, less 1; NAN: it has none (others.def) */
 };
 
 /* CRC-32 of IEEE 802.3, as zlib and `gzip` have it. */
@@ -41,15 +43,51 @@ static inline uint32_t published_crc(const char *text)
     return ~crc;
 }
 
+#define ROW(machine, set, name, ms, tflops, options) \
+    {machine, set, name, ms, tflops, options, 0, false, 0.0, 0.0, 0.0, 0.0},
 static struct published published[] = {
 #define TIME(machine, source, table, row, ms, options) \
-    {machine, source, source "/" table "/" row, ms, 0.0, options, 0, false, 0.0, 0.0},
+    ROW(machine, source, source "/" table "/" row, ms, 0.0, options)
+#define TIME_OF_SET(machine, source, table, row, ms, options) \
+    ROW(machine, source "/" table, source "/" table "/" row, ms, 0.0, options)
 #define RATE(machine, source, table, row, tflops, options) \
-    {machine, source, source "/" table "/" row, 0.0, tflops, options, 0, false, 0.0, 0.0},
+    ROW(machine, source, source "/" table "/" row, 0.0, tflops, options)
 #include "plan/rows.def"
 };
 
 enum { PUBLISHED = sizeof published / sizeof *published };
+
+/* What other planners say of the same rows. */
+static const struct published_other {
+    const char *name;
+    double seconds;
+} published_calculon[] = {
+#define CALCULON(name, seconds) {name, seconds},
+#include "plan/others.def"
+};
+
+static const struct published_mean {
+    const char *planner, *set;
+    int rows;
+    double percent;
+} published_means[] = {
+#define MEAN(planner, set, rows, percent) {planner, set, rows, percent},
+#include "plan/others.def"
+};
+
+enum {
+    PUBLISHED_CALCULON = sizeof published_calculon / sizeof *published_calculon,
+    PUBLISHED_MEANS = sizeof published_means / sizeof *published_means,
+};
+
+/* Of the row of that name, or NAN. */
+static inline double published_seconds_of_calculon(const char *name)
+{
+    for (int i = 0; i < PUBLISHED_CALCULON; i++)
+        if (strcmp(published_calculon[i].name, name) == 0)
+            return published_calculon[i].seconds;
+    return NAN;
+}
 
 /* By profile, and inside of one by the CRC. */
 static inline int published_before(const void *a, const void *b)
@@ -170,8 +208,10 @@ static inline void published_all(void)
         published_must(tr_machine_find(published[i].machine, &m), published[i].machine);
         published_open(&published[i], &run);
         published[i].error = published_error(&published[i], &run, &m);
-        published[i].log_sc21 =
-            log(published_seconds(&published[i], &run, &m) / published_sc21(&run, &m));
+        published[i].seconds = published_seconds(&published[i], &run, &m);
+        published[i].log_sc21 = log(published[i].seconds / published_sc21(&run, &m));
+        published[i].calculon =
+            published_seconds_of_calculon(published[i].name) / published[i].seconds - 1.0;
         published_close(&run);
     }
 }

@@ -154,26 +154,34 @@ static void every_rank(void **state)
     tr_config_release(&c);
     assert_int_equal(l.ranks, 496);
     within("allocated", &l.allocated, 0.005);
-    within("peak", &l.peak, 0.01);
+    within("peak", &l.peak, 0.002);
     assert_int_equal(l.outside, 0);
 }
 
 /*
- * Activations of four models where nothing is recomputed: 59, 67, 114 and 131 GiB in figure 1 of Korthikanti
- * et al., "Reducing Activation Recomputation in Large Transformer Models", 2022; and what sequence
- * parallelism and recomputing attention leave of them, by equations 5 and 6 and table 2 of the same paper.
+ * Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022, of four models.  Figure 1:
+ * GiB of parameters and optimizer states, activations where nothing is recomputed, and what sequence parallelism with
+ * recomputed attention leaves of them.  Figure 7: percent of activations with sequence parallelism, with recomputed
+ * attention, with both, with all recomputed.  Read from the figures by Calculon's authors (calculon/llm/validation.py);
+ * and the same shares by equations 5 and 6 and table 2 of the paper.
  */
 struct paper {
     int layers, hidden, heads, stages, interleaved, batch;
-    double gib;
+    double states, gib, left, percent[4];
 };
 
-static double activations(const struct paper *x, const char *more)
+static void near(const char *what, double x, double wanted, double most)
 {
-    struct tr_config c;
-    struct tr_plan p;
+    print_message("# %s: %.2f, published %.2f: %+.2f %%\n", what, x, wanted,
+                  100.0 * (x / wanted - 1.0));
+    assert_true(fabs(x / wanted - 1.0) < most);
+}
+
+/* A stage between the first and the last has layers only, as the figure counts them; of one stage the words are 2 %. */
+static void open_paper(const struct paper *x, const char *more, struct tr_config *c,
+                       struct tr_plan *p)
+{
     char text[768];
-    double bytes;
 
     snprintf(text, sizeof text,
              "--num-layers %d --hidden-size %d --num-attention-heads %d --seq-length 2048 "
@@ -184,10 +192,33 @@ static double activations(const struct paper *x, const char *more)
     if (x->interleaved)
         snprintf(text + strlen(text), sizeof text - strlen(text),
                  " --num-layers-per-virtual-pipeline-stage %d", x->interleaved);
-    tr_config_init(&c);
-    assert_ok(tr_config_parse_text(&c, text));
-    assert_ok(tr_plan_alone(&c, NULL, &p));
+    tr_config_init(c);
+    assert_ok(tr_config_parse_text(c, text));
+    assert_ok(tr_plan_alone(c, NULL, p));
+}
+
+static double activations(const struct paper *x, const char *more)
+{
+    struct tr_config c;
+    struct tr_plan p;
+    double bytes;
+
+    open_paper(x, more, &c, &p);
     bytes = p.stage[0].megatron.activations;
+    tr_plan_release(&p);
+    tr_config_release(&c);
+    return bytes;
+}
+
+/* With gradients in fp32, 18 bytes of a parameter. */
+static double states_of(const struct paper *x)
+{
+    struct tr_config c;
+    struct tr_plan p;
+    double bytes;
+
+    open_paper(x, "--accumulate-allreduce-grads-in-fp32", &c, &p);
+    bytes = p.stage[x->stages / 2].megatron.allocated;
     tr_plan_release(&p);
     tr_config_release(&c);
     return bytes;
@@ -198,29 +229,37 @@ static void same(double x, double wanted)
     assert_true(fabs(x - wanted) < 1e-9);
 }
 
+static const struct paper papers[] = {
+    {48, 6144, 64, 1, 0, 4, 45.56, 59.25, 9.56, {66.84, 49.42, 16.18, 7.64}},
+    {96, 12288, 96, 8, 4, 1, 45.56, 66.84, 12.35, {62.04, 56.53, 18.49, 8.71}},
+    {105, 20480, 128, 35, 1, 1, 31.64, 114.02, 23.08, {58.31, 62.04, 20.27, 9.42}},
+    {128, 25600, 160, 64, 0, 1, 32.96, 131.25, 26.56, {58.31, 62.04, 20.27, 9.42}},
+};
+
+static const char *const ways[] = {"--sequence-parallel", "--recompute-activations",
+                                   "--sequence-parallel --recompute-activations",
+                                   "--checkpoint-activations"};
+
 static void paper(void **state)
 {
-    static const struct paper list[] = {
-        {48, 6144, 64, 1, 0, 4, 59},
-        {96, 12288, 96, 8, 4, 1, 67},
-        {105, 20480, 128, 35, 1, 1, 114},
-        {128, 25600, 160, 64, 0, 1, 131},
-    };
+    const double gib = 1024.0 * MIB;
 
     (void)state;
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
-        const struct paper *x = &list[i];
-        const double a5 = 5.0 * x->heads * 2048.0 / x->hidden;
-        const double whole = activations(x, ""), both = activations(x, "--sequence-parallel "
-                                                                       "--recompute-activations");
+    for (size_t i = 0; i < sizeof papers / sizeof *papers; i++) {
+        const struct paper *x = &papers[i];
+        const double a5 = 5.0 * x->heads * 2048.0 / x->hidden, all = 104.0 + a5;
+        const double parts[] = {34.0 + a5, 104.0, 34.0, 16.0}, whole = activations(x, "");
 
-        print_message("# %d x %d: %.2f GiB, published %.0f\n", x->layers, x->hidden,
-                      whole / MIB / 1024.0, x->gib);
-        assert_true(fabs(whole / MIB / 1024.0 - x->gib) < 0.5);
-        same(activations(x, "--sequence-parallel") / whole, (34.0 + a5) / (104.0 + a5));
-        same(activations(x, "--recompute-activations") / whole, 104.0 / (104.0 + a5));
-        same(both / whole, 34.0 / (104.0 + a5));
-        same(activations(x, "--checkpoint-activations") / whole, 16.0 / (104.0 + a5));
+        near("activations, GiB", whole / gib, x->gib, 0.005);
+        near("parameters and optimizer, GiB", states_of(x) / gib, x->states, 0.03);
+        for (int k = 0; k < 4; k++) {
+            const double bytes = activations(x, ways[k]);
+
+            same(bytes / whole, parts[k] / all);
+            near(ways[k], 100.0 * bytes / whole, x->percent[k], 0.015);
+            if (k == 2)
+                near("activations left, GiB", bytes / gib, x->left, 0.005);
+        }
     }
 }
 
@@ -261,6 +300,7 @@ struct row {
 #define FIVE(machine, fitted, name, number, options) {machine, name, options, true},
 #define ROW_OF(a, b, c, d, e, f, ROW, ...) ROW
 #define TIME(...) ROW_OF(__VA_ARGS__, SIX, FIVE, )(__VA_ARGS__)
+#define TIME_OF_SET(...) TIME(__VA_ARGS__)
 #define RATE(...) ROW_OF(__VA_ARGS__, SIX, FIVE, )(__VA_ARGS__)
 #define FITS(machine, ran, source, name, options) {machine, source ": " name, options, ran},
 static const struct row rows[] = {
@@ -292,7 +332,7 @@ static void without_moments(const struct row *r, struct tr_plan *p)
 /*
  * NeMo adds up gradients in bf16 (grad_sync_dtype of the .yaml files), where Megatron-LM has fp32 and so does
  * the plan.  A log line of nemotron/README.md says so, too: 34,466,545,664 bytes are allocated for 15B with
- * TP 2 on 64, which are 4 + 12 / 32 of each of a rank's 7,814,787,072 parameters and 0.8 % more.  The
+ * TP 2 on 64, 4 + 12 / 32 of each of a rank's parameters (memory.def).  The
  * optimizer of nemotron4-340b-synth.yaml is in bf16 as well: 6 bytes of a parameter, not 12.
  */
 static void in_bf16(const struct row *r, struct tr_plan *p)
@@ -309,6 +349,15 @@ static void in_bf16(const struct row *r, struct tr_plan *p)
     }
 }
 
+static void plan_row(const struct row *r, struct tr_machine *m, struct tr_config *c,
+                     struct tr_plan *p)
+{
+    assert_ok(tr_machine_find(r->machine, m));
+    tr_config_init(c);
+    assert_ok(tr_config_parse_text(c, r->options));
+    assert_ok(tr_plan_alone(c, m, p));
+}
+
 static enum tr_plan_verdict judged(const struct row *r)
 {
     enum tr_plan_verdict v = TR_PLAN_UNKNOWN;
@@ -316,10 +365,7 @@ static enum tr_plan_verdict judged(const struct row *r)
     struct tr_config c;
     struct tr_plan p;
 
-    assert_ok(tr_machine_find(r->machine, &m));
-    tr_config_init(&c);
-    assert_ok(tr_config_parse_text(&c, r->options));
-    assert_ok(tr_plan_alone(&c, &m, &p));
+    plan_row(r, &m, &c, &p);
     without_moments(r, &p);
     in_bf16(r, &p);
     for (int i = 0; i < p.shape.layout.p; i++) {
@@ -348,6 +394,96 @@ static void verdicts(void **state)
     assert_int_equal(count[1][TR_PLAN_TOO_MUCH], 0);
     assert_int_equal(count[0][TR_PLAN_FITS], 0);
     assert_true(count[1][TR_PLAN_IS_TIGHT] < count[1][TR_PLAN_FITS]);
+}
+
+static const struct taken {
+    const char *name;
+    double gb;
+} taken[] =
+    {
+#define TAKEN(name, gb) {name, gb},
+#include "plan/memory.def"
+},
+  allocated[] = {
+#define ALLOCATED(name, bytes) {name, bytes},
+#include "plan/memory.def"
+};
+
+enum { TAKENS = sizeof taken / sizeof *taken };
+
+static const struct row *row_of(const char *name)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return &rows[i];
+    fail_msg("no row is named %s", name);
+    return NULL;
+}
+
+/*
+ * By how much of it a published number, rounded to whole GB, is outside of what the first or the last stage reserves with
+ * context and NCCL.  Where the upper end is more than the card has, the allocator gives back what it caches, down to the
+ * peak.
+ */
+static double beside(const struct taken *t)
+{
+    const double gib = 1024.0 * MIB;
+    const struct row *r = row_of(t->name);
+    double low = 0.0, high = 0.0;
+    struct tr_machine m;
+    struct tr_config c;
+    struct tr_plan p;
+
+    plan_row(r, &m, &c, &p);
+    for (int i = 0; i<p.shape.layout.p; i += p.shape.layout.p> 1 ? p.shape.layout.p - 1 : 1) {
+        const struct tr_plan_megatron *g = &p.stage[i].megatron;
+        const double fixed = MIB * (m.context + m.nccl);
+        const bool full = g->reserved_high + fixed > MIB * m.memory;
+
+        low = fmax(low, fixed + (full ? g->peak_low : g->reserved_low));
+        high = fmax(high, fixed + g->reserved_high);
+    }
+    tr_plan_release(&p);
+    tr_config_release(&c);
+    print_message("# %s: %.1f to %.1f GiB, published %.0f\n", t->name, low / gib, high / gib,
+                  t->gb);
+    return fmax(0.0, fmax(low / gib - t->gb - 0.5, t->gb - 0.5 - high / gib)) / t->gb;
+}
+
+/* What nvidia-smi said is in the range; without ZeRO and in bf16 there are two runs of 26 that took more. */
+static void gpus(void **state)
+{
+    int inside = 0;
+
+    (void)state;
+    for (int i = 0; i < TAKENS; i++) {
+        const double off = beside(&taken[i]);
+
+        inside += off <= 0.0;
+        assert_true(off < 0.04);
+    }
+    print_message("# %d of %d are in the range\n", inside, TAKENS);
+    assert_true(inside >= TAKENS - 2);
+}
+
+static void in_a_log(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof allocated / sizeof *allocated; i++) {
+        const struct row *r = row_of(allocated[i].name);
+        struct tr_machine m;
+        struct tr_config c;
+        struct tr_plan p;
+        double off;
+
+        plan_row(r, &m, &c, &p);
+        off = (p.stage[0].megatron.allocated - 2.0 * (double)p.stage[0].params) / allocated[i].gb -
+              1.0;
+        print_message("# %s: allocated %+.1f %%\n", r->name, 100.0 * off);
+        assert_true(fabs(off) < 0.01);
+        tr_plan_release(&p);
+        tr_config_release(&c);
+    }
 }
 
 /* This program's own memory, and what it advises where that is too much. */
@@ -405,7 +541,7 @@ static void process(void **state)
 
 int main(void)
 {
-    struct CMUnitTest tests[5 + 2 * RUNS];
+    struct CMUnitTest tests[7 + 2 * RUNS];
     int n = 0;
 
     profiles();
@@ -418,6 +554,8 @@ int main(void)
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(every_rank);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(paper);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(verdicts);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(gpus);
+    tests[n++] = (struct CMUnitTest)cmocka_unit_test(in_a_log);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(ours_on_16g);
     tests[n++] = (struct CMUnitTest)cmocka_unit_test(process);
     cmocka_set_message_output(CM_OUTPUT_TAP);
