@@ -27,6 +27,7 @@ static const struct row {
     ROW(peak_fp32, "peak-fp32-tflops", "TFLOP/s", false),
     ROW(stream, "memory-gbs", "GB/s", false),
     ROW(optimizer_bytes, "optimizer-bytes", "B", true),
+    ROW(attention_passes, "attention-passes", "", true),
     ROW(node_link, "intra-node-gbs", "GB/s", false),
     ROW(node_us, "intra-node-us", "us", true),
     ROW(net_link, "inter-node-gbs", "GB/s", false),
@@ -36,8 +37,11 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* What is timed: three GEMMs, a copy, an optimizer step, and two messages in each of two kinds of groups. */
-enum { PARTS = 9 };
+/* What is timed: three GEMMs, a copy, an optimizer step, attention, and two messages in each of two kinds of groups. */
+enum { PARTS = 10 };
+
+/* Of attention, of one sample: heads and their width. */
+enum { HEADS = 16, HEAD = 64, HOST_TOKENS = 256, GPU_TOKENS = 2048 };
 
 struct work {
     struct tr_bench_probe probe; /* first: its bodies are given the work */
@@ -45,6 +49,7 @@ struct work {
     struct tr_tensor sum;
     struct tr_tensor norm,
         moment[2]; /* of an optimizer, whose weights and gradients the probe copies */
+    struct tr_tensor qkv, dqkv, ctx, dctx, lse;
     struct tr_meter meter;
     char title[80]; /* of it */
     int part;       /* the latest */
@@ -107,6 +112,18 @@ static void step(void *ctx)
     q->on->adamw(q, NULL, &w->probe.to, &w->moment[0], &w->moment[1], &w->probe.from, how);
 }
 
+/* Forward and backward. */
+static void attend(void *ctx)
+{
+    const struct work *w = ctx;
+    struct tr_queue *q = &w->probe.b->run->queue;
+    const struct tr_attention_how how = {.scale = 0.125F};
+    const struct tr_dropout none = {0};
+
+    q->on->attention(q, &w->ctx, &w->lse, &w->qkv, NULL, how, none);
+    q->on->attention_bwd(q, &w->dqkv, &w->dctx, &w->ctx, &w->lse, &w->qkv, NULL, how, none);
+}
+
 /* In a ring, so that all are busy. */
 static void least_message(void *ctx)
 {
@@ -122,13 +139,20 @@ static void least_message(void *ctx)
 static enum tr_status reserve(struct work *w, struct tr_bench *b)
 {
     struct tr_bench_probe *p = &w->probe;
-    struct tr_tensor *all[] = {&p->a,   &p->c,    &p->y,         &p->from,     &p->to,
-                               &w->sum, &w->norm, &w->moment[0], &w->moment[1]};
+    struct tr_tensor *all[] = {&p->a,    &p->c,    &p->y,         &p->from,      &p->to,
+                               &w->sum,  &w->norm, &w->moment[0], &w->moment[1], &w->qkv,
+                               &w->dqkv, &w->ctx,  &w->dctx,      &w->lse};
+    const bool gpu = b->run->queue.on->apart;
+    const int64_t tokens = gpu ? GPU_TOKENS : HOST_TOKENS, wide = HEADS * HEAD;
+    const enum tr_dtype type = gpu ? TR_F16 : TR_F32;
 
     tr_bench_probe_init(p, b);
     w->sum = tr_tensor_1(NULL, TR_F32, SUM_BYTES / 4);
     w->norm = tr_tensor_1(NULL, TR_F64, 1);
     w->moment[0] = w->moment[1] = p->from;
+    w->qkv = w->dqkv = tr_tensor_2(NULL, type, tokens, 3 * wide);
+    w->ctx = w->dctx = tr_tensor_2(NULL, type, tokens, wide);
+    w->lse = tr_tensor_3(NULL, TR_F32, 1, HEADS, tokens);
     return tr_bench_reserve(b, all, sizeof all / sizeof all[0]);
 }
 
@@ -162,6 +186,20 @@ static void measure_memory(struct work *w, struct tr_machine *m)
     seconds = tr_bench_time(b, step, w, NULL).median;
     m->stream = fmax(m->stream, 1e-9 * STEP_BYTES * params / seconds);
     m->optimizer_bytes = 1e9 * m->stream * seconds / params;
+}
+
+/* What attention takes beyond its products, as passes of the scores through memory: a plan has four times the forward pass for
+   both (plan/cost.h). */
+static void measure_attention(struct work *w, struct tr_machine *m)
+{
+    const double tokens = (double)w->qkv.dim[0], scores = tokens * tokens * HEADS;
+    const bool half = w->qkv.dtype == TR_F16;
+    double seconds;
+
+    next_part(w, "attention");
+    seconds = tr_bench_time(w->probe.b, attend, w, NULL).median / 4.0 -
+              4e-12 * scores * HEAD / (half ? m->peak_fp16 : m->peak_fp32);
+    m->attention_passes = fmax(0.0, 1e9 * m->stream * seconds / (scores * (half ? 2.0 : 4.0)));
 }
 
 /* Bus bandwidth of an all-reduce, and the time of a very short message, in the groups of `color`;
@@ -222,6 +260,7 @@ static enum tr_status measure_parts(struct work *w, struct tr_machine *m)
     TR_TRY(peak(w, m->stream, TR_F16, "fp16 GEMM", &m->peak_fp16));
     TR_TRY(peak(w, m->stream, TR_BF16, "bf16 GEMM", &m->peak_bf16));
     TR_TRY(peak(w, m->stream, TR_F32, "fp32 GEMM", &m->peak_fp32));
+    measure_attention(w, m);
     TR_TRY(link_of(w, node_of(b), "node", &m->node_link, &m->node_us));
     return link_of(w, b->run->launch.local_rank, "nodes", &m->net_link, &m->net_us);
 }
@@ -344,13 +383,14 @@ enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
 
     tr_bench_probe_init(&size, b);
     *out = (struct tr_machine){.disk = b->write_gbs};
-    tr_bench_print(b,
-                   "# machine: GEMMs of width %d, a copy of memory, AdamW, all-reduces of %d MiB "
-                   "inside nodes and "
-                   "between them, messages of %d bytes; medians of %d\n"
-                   "# %-18s %12s %-8s %12s %8s\n",
-                   (int)size.a.dim[0], SUM_BYTES >> 20, LEAST_BYTES, b->repeats, "key", "measured",
-                   "", profile ? profile->name : "", profile ? "ratio" : "");
+    tr_bench_print(
+        b,
+        "# machine: GEMMs of width %d, a copy of memory, AdamW, attention, all-reduces of %d MiB "
+        "inside nodes and "
+        "between them, messages of %d bytes; medians of %d\n"
+        "# %-18s %12s %-8s %12s %8s\n",
+        (int)size.a.dim[0], SUM_BYTES >> 20, LEAST_BYTES, b->repeats, "key", "measured", "",
+        profile ? profile->name : "", profile ? "ratio" : "");
     TR_TRY(measure(b, out));
     for (int i = 0; i < ROWS; i++)
         *low += tell(b, &rows[i], out, profile, floor_);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "plan/plan_parts.h"
@@ -137,6 +138,75 @@ static void as_planned(void **state)
         assert_true(fabs(off(&b)) < 0.01);
         assert_same(&b);
         assert_true(b.few.units <= b.whole.stages);
+        close_both(&b);
+    }
+}
+
+/*
+ * Runs of two ranks, one thread each, that were measured on two idle cores of an Intel Xeon (family 6, model 207) on 2026-11-20,
+ * ms, as benchmarks/README.md has them: `run pipeline`, schedules of 8 layers of 384 without the optimizer, and `run overlap`,
+ * steps of two replicas of 8 layers of 256 over links of 3.43 Gbit/s.  The profile is of the same machine: GEMMs of 1024
+ * columns at 158 GFLOP/s on a core, less what they wait for memory; 32 bytes for each of 124 M parameters in 91 ms on two cores,
+ * AdamW and the norm; attention as `run ops` has it (the least times of 2026-11-28), forward and backward 1.95 ms for 4
+ * samples of 64 tokens and 12 heads of 64.
+ * No number is fitted to these runs, and all are within 15 %.
+ */
+static void recorded_runs(void **state)
+{
+#define SMALL                                                                     \
+    "--world-size 2 --vocab-size 256 --tokenizer-type NullTokenizer --mock-data " \
+    "--micro-batch-size 4 --attention-dropout 0 --hidden-dropout 0 --num-layers 8 "
+#define STAGES                                                                      \
+    SMALL "--hidden-size 384 --num-attention-heads 6 --max-position-embeddings 64 " \
+          "--seq-length 64 --pipeline-model-parallel-size 2 "
+#define REPLICAS                                                                     \
+    SMALL "--hidden-size 256 --num-attention-heads 4 --max-position-embeddings 128 " \
+          "--seq-length 128 --global-batch-size 8 --ddp-bucket-size 250000 "
+    static const struct {
+        const char *options;
+        double ms;
+        bool optimizer;
+    } run[] = {
+        {STAGES "--global-batch-size 16", 455.6, false},
+        {STAGES "--global-batch-size 32", 786.0, false},
+        {STAGES "--global-batch-size 64", 1500.0, false},
+        {STAGES "--global-batch-size 128", 2871.8, false},
+        {STAGES "--global-batch-size 32 --pipeline-schedule gpipe", 786.5, false},
+        {STAGES "--global-batch-size 32 --num-layers-per-virtual-pipeline-stage 2 "
+                "--no-overlap-p2p-communication",
+         746.9, false},
+        {STAGES "--global-batch-size 32 --num-layers-per-virtual-pipeline-stage 2", 758.9, false},
+        {REPLICAS "--no-overlap-grad-reduce", 261.8, true},
+        {REPLICAS "--overlap-grad-reduce", 203.8, true},
+        {REPLICAS "--no-overlap-grad-reduce --use-distributed-optimizer", 244.7, true},
+        {REPLICAS "--overlap-grad-reduce --use-distributed-optimizer", 225.7, true},
+        {REPLICAS "--overlap-grad-reduce --use-distributed-optimizer --overlap-param-gather", 199.7,
+         true},
+    };
+    const struct tr_machine xeon = {.gpus_per_node = 2,
+                                    .memory = 12000.0,
+                                    .peak_fp16 = 0.165,
+                                    .peak_fp32 = 0.165,
+                                    .gemm = 1.0,
+                                    .stream = 22.0,
+                                    .optimizer_bytes = 32.0,
+                                    .attention_passes = 5.1,
+                                    .node_link = 3.43 / 8.0,
+                                    .net_link = 3.43 / 8.0};
+    const struct tr_sim_fabric fabric = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
+        struct both b;
+        double ms;
+
+        plan_of(&xeon, run[i].options, "", &b.c, &b.p);
+        open_world(&fabric, NULL, 0, &b);
+        ms = 1e3 * (b.all.seconds - (run[i].optimizer ? 0.0 : b.all.spent[0][TR_SIM_OPTIMIZER]));
+        print_message("# %s: %.1f ms simulated, %.1f measured, %+.1f %%\n",
+                      strstr(run[i].options, "--hidden-size"), ms, run[i].ms,
+                      100.0 * (ms / run[i].ms - 1.0));
+        assert_true(fabs(ms / run[i].ms - 1.0) < 0.15);
         close_both(&b);
     }
 }
@@ -466,6 +536,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_planned),
+        cmocka_unit_test(recorded_runs),
         cmocka_unit_test(without_messages),
         cmocka_unit_test(oversubscribed),
         cmocka_unit_test(straggler),
