@@ -7,8 +7,9 @@
 #include "launch/node.h"
 #include "util/text.h"
 
-/* Bytes of an all-reduce and of the least message. */
-enum { SUM_BYTES = 16 << 20, LEAST_BYTES = 8 };
+/* Bytes of an all-reduce, of the least message, and of an optimizer step for each parameter: what its norm reads, and
+   what AdamW reads and writes. */
+enum { SUM_BYTES = 16 << 20, LEAST_BYTES = 8, STEP_BYTES = 4 + 28 };
 static const double MIB = 1 << 20;
 
 /* What is compared with a profile, each where larger is better or where smaller is. */
@@ -25,6 +26,8 @@ static const struct row {
     ROW(peak_bf16, "peak-bf16-tflops", "TFLOP/s", false),
     ROW(peak_fp32, "peak-fp32-tflops", "TFLOP/s", false),
     ROW(stream, "memory-gbs", "GB/s", false),
+    ROW(optimizer_bytes, "optimizer-bytes", "B", true),
+    ROW(attention_passes, "attention-passes", "", true),
     ROW(node_link, "intra-node-gbs", "GB/s", false),
     ROW(node_us, "intra-node-us", "us", true),
     ROW(net_link, "inter-node-gbs", "GB/s", false),
@@ -34,13 +37,19 @@ static const struct row {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* What is timed: three GEMMs, a copy, and two messages in each of two kinds of groups. */
-enum { PARTS = 8 };
+/* What is timed: three GEMMs, a copy, an optimizer step, attention, and two messages in each of two kinds of groups. */
+enum { PARTS = 10 };
+
+/* Of attention, of one sample: heads and their width. */
+enum { HEADS = 16, HEAD = 64, HOST_TOKENS = 256, GPU_TOKENS = 2048 };
 
 struct work {
     struct tr_bench_probe probe; /* first: its bodies are given the work */
     struct tr_comm *group;
     struct tr_tensor sum;
+    struct tr_tensor norm,
+        moment[2]; /* of an optimizer, whose weights and gradients the probe copies */
+    struct tr_tensor qkv, dqkv, ctx, dctx, lse;
     struct tr_meter meter;
     char title[80]; /* of it */
     int part;       /* the latest */
@@ -85,6 +94,36 @@ static void sum_up(void *ctx)
     w->group->via->allreduce(w->group, &w->probe.b->run->queue, &w->sum, TR_SUM);
 }
 
+/* As training does it: the norm of the gradients, and AdamW. */
+static void step(void *ctx)
+{
+    const struct work *w = ctx;
+    struct tr_queue *q = &w->probe.b->run->queue;
+    const struct tr_adamw how = {.lr = 1e-4F,
+                                 .beta1 = 0.9F,
+                                 .beta2 = 0.999F,
+                                 .eps = 1e-8F,
+                                 .decay = 0.01F,
+                                 .bias1 = 0.1F,
+                                 .bias2 = 1e-3F,
+                                 .grad_scale = 1.0F};
+
+    q->on->sumsq(q, &w->norm, &w->probe.from);
+    q->on->adamw(q, NULL, &w->probe.to, &w->moment[0], &w->moment[1], &w->probe.from, how);
+}
+
+/* Forward and backward. */
+static void attend(void *ctx)
+{
+    const struct work *w = ctx;
+    struct tr_queue *q = &w->probe.b->run->queue;
+    const struct tr_attention_how how = {.scale = 0.125F};
+    const struct tr_dropout none = {0};
+
+    q->on->attention(q, &w->ctx, &w->lse, &w->qkv, NULL, how, none);
+    q->on->attention_bwd(q, &w->dqkv, &w->dctx, &w->ctx, &w->lse, &w->qkv, NULL, how, none);
+}
+
 /* In a ring, so that all are busy. */
 static void least_message(void *ctx)
 {
@@ -100,21 +139,67 @@ static void least_message(void *ctx)
 static enum tr_status reserve(struct work *w, struct tr_bench *b)
 {
     struct tr_bench_probe *p = &w->probe;
-    struct tr_tensor *all[] = {&p->a, &p->c, &p->y, &p->from, &p->to, &w->sum};
+    struct tr_tensor *all[] = {&p->a,    &p->c,    &p->y,         &p->from,      &p->to,
+                               &w->sum,  &w->norm, &w->moment[0], &w->moment[1], &w->qkv,
+                               &w->dqkv, &w->ctx,  &w->dctx,      &w->lse};
+    const bool gpu = b->run->queue.on->apart;
+    const int64_t tokens = gpu ? GPU_TOKENS : HOST_TOKENS, wide = HEADS * HEAD;
+    const enum tr_dtype type = gpu ? TR_F16 : TR_F32;
 
     tr_bench_probe_init(p, b);
     w->sum = tr_tensor_1(NULL, TR_F32, SUM_BYTES / 4);
+    w->norm = tr_tensor_1(NULL, TR_F64, 1);
+    w->moment[0] = w->moment[1] = p->from;
+    w->qkv = w->dqkv = tr_tensor_2(NULL, type, tokens, 3 * wide);
+    w->ctx = w->dctx = tr_tensor_2(NULL, type, tokens, wide);
+    w->lse = tr_tensor_3(NULL, TR_F32, 1, HEADS, tokens);
     return tr_bench_reserve(b, all, sizeof all / sizeof all[0]);
 }
 
-static enum tr_status peak(struct work *w, enum tr_dtype type, const char *what, double *out)
+/* A GEMM less the passes of its operands through memory, which a plan adds (plan/cost.h). */
+static enum tr_status peak(struct work *w, double stream, enum tr_dtype type, const char *what,
+                           double *out)
 {
     struct tr_bench_probe *p = &w->probe;
+    double seconds, memory;
 
     next_part(w, what);
     TR_TRY(tr_bench_probe_set_type(p, type));
-    *out = tr_bench_probe_tflop(p) / tr_bench_time(p->b, tr_bench_probe_product, p, NULL).median;
+    seconds = tr_bench_time(p->b, tr_bench_probe_product, p, NULL).median;
+    memory = 3e-9 * (double)tr_tensor_bytes(&p->a) / stream;
+    *out = tr_bench_probe_tflop(p) / (seconds - fmin(memory, 0.5 * seconds));
     return TR_OK;
+}
+
+/* What kernels reach, the better of two: a copy waits for what it overwrites where caches fetch that first.  And an optimizer
+   step in bytes for each parameter at that rate, so that what caches save or kernels cost is in it. */
+static void measure_memory(struct work *w, struct tr_machine *m)
+{
+    struct tr_bench *b = w->probe.b;
+    const double params = (double)tr_tensor_elems(&w->probe.from);
+    double seconds;
+
+    next_part(w, "memory copy");
+    m->stream =
+        tr_bench_probe_gb(&w->probe) / tr_bench_time(b, tr_bench_probe_copy, w, NULL).median;
+    next_part(w, "optimizer");
+    seconds = tr_bench_time(b, step, w, NULL).median;
+    m->stream = fmax(m->stream, 1e-9 * STEP_BYTES * params / seconds);
+    m->optimizer_bytes = 1e9 * m->stream * seconds / params;
+}
+
+/* What attention takes beyond its products, as passes of the scores through memory: a plan has four times the forward pass for
+   both (plan/cost.h). */
+static void measure_attention(struct work *w, struct tr_machine *m)
+{
+    const double tokens = (double)w->qkv.dim[0], scores = tokens * tokens * HEADS;
+    const bool half = w->qkv.dtype == TR_F16;
+    double seconds;
+
+    next_part(w, "attention");
+    seconds = tr_bench_time(w->probe.b, attend, w, NULL).median / 4.0 -
+              4e-12 * scores * HEAD / (half ? m->peak_fp16 : m->peak_fp32);
+    m->attention_passes = fmax(0.0, 1e9 * m->stream * seconds / (scores * (half ? 2.0 : 4.0)));
 }
 
 /* Bus bandwidth of an all-reduce, and the time of a very short message, in the groups of `color`;
@@ -169,14 +254,13 @@ static int node_of(const struct tr_bench *b)
 
 static enum tr_status measure_parts(struct work *w, struct tr_machine *m)
 {
-    struct tr_bench_probe *p = &w->probe;
-    struct tr_bench *b = p->b;
+    const struct tr_bench *b = w->probe.b;
 
-    TR_TRY(peak(w, TR_F16, "fp16 GEMM", &m->peak_fp16));
-    TR_TRY(peak(w, TR_BF16, "bf16 GEMM", &m->peak_bf16));
-    TR_TRY(peak(w, TR_F32, "fp32 GEMM", &m->peak_fp32));
-    next_part(w, "memory copy");
-    m->stream = tr_bench_probe_gb(p) / tr_bench_time(b, tr_bench_probe_copy, p, NULL).median;
+    measure_memory(w, m);
+    TR_TRY(peak(w, m->stream, TR_F16, "fp16 GEMM", &m->peak_fp16));
+    TR_TRY(peak(w, m->stream, TR_BF16, "bf16 GEMM", &m->peak_bf16));
+    TR_TRY(peak(w, m->stream, TR_F32, "fp32 GEMM", &m->peak_fp32));
+    measure_attention(w, m);
     TR_TRY(link_of(w, node_of(b), "node", &m->node_link, &m->node_us));
     return link_of(w, b->run->launch.local_rank, "nodes", &m->net_link, &m->net_us);
 }
@@ -253,7 +337,6 @@ static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
     m->gpus_per_node = r->launch.local_size;
     m->memory = floor(memory_of(r) / MIB);
     m->gemm = 1.0;
-    m->optimizer_bytes = 32.0;
     if (m->node_link <= 0.0) {
         m->node_link = m->net_link > 0.0 ? m->net_link : m->stream;
         m->node_us = m->net_us;
@@ -302,7 +385,8 @@ enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
     *out = (struct tr_machine){.disk = b->write_gbs};
     tr_bench_print(
         b,
-        "# machine: GEMMs of width %d, a copy of memory, all-reduces of %d MiB inside nodes and "
+        "# machine: GEMMs of width %d, a copy of memory, AdamW, attention, all-reduces of %d MiB "
+        "inside nodes and "
         "between them, messages of %d bytes; medians of %d\n"
         "# %-18s %12s %-8s %12s %8s\n",
         (int)size.a.dim[0], SUM_BYTES >> 20, LEAST_BYTES, b->repeats, "key", "measured", "",

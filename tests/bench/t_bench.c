@@ -257,23 +257,29 @@ static void machines(void **state)
     assert_all(low == 0);
     assert_all(found.gpus_per_node == world.size && found.peak_fp32 > 0.0 && found.peak_bf16 > 0.0);
     assert_all(found.node_link > 0.0 && found.node_us > 0.0 && found.net_link == found.node_link);
-    /* Three peaks, memory, and the two numbers of the links inside the node. */
-    assert_all(json_array_size(bench.rows) == 6);
+    assert_all(found.optimizer_bytes > 1.0);
+    /* Three peaks, memory, the optimizer, the two numbers of the links inside the node, and attention, unless it takes no
+       longer than its products. */
+    assert_all(found.attention_passes >= 0.0);
+    assert_all(json_array_size(bench.rows) == (found.attention_passes > 0.0 ? 8 : 7));
     f = open_memstream(&text, &bytes);
     tr_machine_write(&found, f);
     fclose(f);
     assert_all_ok(tr_machine_parse("here.conf", text, &again));
     assert_all(strcmp(again.date, "2026-11-22") == 0 && again.stream == found.stream);
+    assert_all(again.optimizer_bytes == found.optimizer_bytes);
     free(text);
     better = found;
     better.peak_fp16 *= 1e3;
     better.peak_bf16 *= 1e3;
     better.peak_fp32 *= 1e3;
     better.stream *= 1e3;
+    better.optimizer_bytes *= 1e-3;
+    better.attention_passes = 0.0;
     better.node_link *= 1e3;
     better.node_us *= 1e-3;
     assert_all_ok(tr_bench_machine(&bench, "2026-11-22T00:00:00Z", &better, 0.1, &low, &found));
-    assert_all(low == 6);
+    assert_all(low == 7);
     end();
 }
 

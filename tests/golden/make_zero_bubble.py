@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Orders of ZB-H1 and ZB-V: python3 make_zero_bubble.py > zero_bubble.txt
-                          python3 make_zero_bubble.py v > zero_bubble_v.txt
+                          python3 make_zero_bubble.py v > zero_bubble_v.txt     (a python3 that has PyTorch)
 
 ZB-H1 from the rules of Qi et al., "Zero Bubble Pipeline Parallelism" (ICLR 2024), section 2.2 and figure 2, by a clock in
 which F, B and W take one tick: a stage runs a backward as soon as its gradient is there; else a forward, if its input
@@ -10,10 +10,9 @@ their W) than the first stage of 1F1B holds, P; else a W, if the memory of one i
 this tick.  No formula for the order of a stage is used.  With fewer micro-batches than stages a W may also fill a wait
 between two backwards, which changes no length; these are left out.
 
-ZB-V as PyTorch's ScheduleZBVZeroBubble orders it (torch.distributed.pipelining): each rank counts the micro-batches
-of both of its stages, in a warm-up of three parts, a stable phase and a cool-down, for at least 2 P - 1 micro-batches,
-and what is beyond the last one is left out.  There the full backward pass is an I and a W, here B and W.  How long a
-step takes is found by a clock that knows what needs what, and nothing of messages and buffers.
+ZB-V is what PyTorch's ScheduleZBVZeroBubble (torch.distributed.pipelining) makes: the computations of the lists that it
+executes, pipeline_order_with_comms, in PyTorch's words, 3I0 for the gradient of the input of stage 3, micro-batch 0.
+How long a step takes is found by a clock that knows what needs what, and nothing of messages and buffers.
 """
 
 import sys
@@ -52,77 +51,70 @@ def orders(p, m):
     return order, tick
 
 
-TIMES = ((1, 1, 1), (1, 1.3, 0.8), (1, 1.5, 0.5))  # of F, B and W
+TIMES = ((1, 1, 1), (1, 1.3, 0.8), (1, 1.5, 0.5))  # of forward, gradient of the input, gradients of the weights
 
 
-def order_v(p, m, rank):
-    full, order = max(m, 2 * p - 1), []
-    count = {(kind, chunk): 0 for kind in "FBW" for chunk in (0, 1)}
-
-    def do(*what):
-        for kind, chunk in ((w[0], int(w[1])) for w in what):
-            if count[kind, chunk] < m:
-                order.append((kind, chunk, count[kind, chunk]))
-            count[kind, chunk] += 1
-
-    def left(kind, chunk):
-        return count[kind, chunk] < full
-
-    for _ in range(2 * (p - rank) - 1):
-        do("F0")
-    for _ in range(rank):
-        do("F1", "F0")
-    for _ in range(p - rank):
-        do("F1", "B1", "W1")
-    while left("F", 0) or count["F", 1] < count["F", 0]:
-        if left("F", 0):
-            do("F0")
-        do("B0", "W0", "F1", "B1", "W1")
-    for _ in range(rank):
-        do("B0", "B1")
-    for _ in range(p - rank):
-        do("B0", "W0")
-    while left("W", 1):
-        do("W1")
-    while left("W", 0):
-        do("W0")
-    return order
+KINDS = "FIW"  # forward, gradient of the input, gradients of the weights
 
 
-def needs_v(p, rank, kind, chunk):
-    """What a computation of a micro-batch needs first: kind, rank and chunk."""
+def orders_v(p, m):
+    """Of each rank what it computes, in order: (kind, stage, micro-batch)."""
+    import torch
+    from torch.distributed.pipelining.schedules import ScheduleZBVZeroBubble
+    from torch.distributed.pipelining.stage import _PipelineStageBase
+
+    class Stage(_PipelineStageBase):
+        """A place in the pipeline, and no model."""
+
+        def __init__(self, index):
+            self.stage_index, self.num_stages, self.group_size, self.group_rank = index, 2 * p, p, 0
+            self.submod, self.group = torch.nn.Identity(), None
+
+        def _create_grad_recv_info(self, *_):
+            raise NotImplementedError
+
+        _prepare_forward_infra = _prepare_backward_infra = _create_grad_recv_info
+
+    made = ScheduleZBVZeroBubble([Stage(0), Stage(2 * p - 1)], m, loss_fn=lambda *_: None)
+    return [[(a.computation_type.value, a.stage_index, a.microbatch_index)
+             for a in made.pipeline_order_with_comms[rank] if a.is_compute_op] for rank in range(p)]
+
+
+def needs_v(p, kind, stage):
+    """What a computation of a micro-batch needs first: kind and stage."""
     if kind == "W":
-        return "B", rank, chunk
-    number = rank if chunk == 0 else 2 * p - 1 - rank
-    if kind == "B" and number == 2 * p - 1:
-        return "F", rank, chunk
-    number += 1 if kind == "B" else -1
-    return (kind, min(number, 2 * p - 1 - number), int(number >= p)) if number >= 0 else None
+        return "I", stage
+    if kind == "I":
+        return ("F", stage) if stage == 2 * p - 1 else ("I", stage + 1)
+    return ("F", stage - 1) if stage else None
 
 
 def length_v(p, orders, times):
-    time, end, at, clock = dict(zip("FBW", times)), {}, [0] * p, [0.0] * p
+    time, end, at, clock = dict(zip(KINDS, times)), {}, [0] * p, [0.0] * p
     while any(at[r] < len(orders[r]) for r in range(p)):
         for r in range(p):
             while at[r] < len(orders[r]):
-                kind, chunk, micro = orders[r][at[r]]
-                first = needs_v(p, r, kind, chunk)
+                kind, stage, micro = orders[r][at[r]]
+                first = needs_v(p, kind, stage)
                 if first and (*first, micro) not in end:
                     break
                 clock[r] = max(clock[r], end[(*first, micro)] if first else 0.0) + time[kind]
-                end[kind, r, chunk, micro] = clock[r]
+                end[kind, stage, micro] = clock[r]
                 at[r] += 1
     return max(clock)
 
 
 def main_v():
-    print("# stages, micro-batches, lengths of the step for (F, B, W) of " + ", ".join(map(str, TIMES)))
-    for p in (2, 3, 4, 6):
+    import torch
+
+    print("# ScheduleZBVZeroBubble of PyTorch " + torch.__version__ + ": ranks, micro-batches, lengths of the step for "
+          "(F, I, W) of " + ", ".join(map(str, TIMES)) + "; then a line for each rank")
+    for p in (2, 3, 4, 5, 8):
         for m in sorted({1, p, 2 * p - 1, 2 * p, 3 * p + 1}):
-            orders = [order_v(p, m, rank) for rank in range(p)]
+            orders = orders_v(p, m)
             print(p, m, *("%.6g" % length_v(p, orders, times) for times in TIMES))
             for order in orders:
-                print(" ".join("%s%d.%d" % (kind, micro, chunk) for kind, chunk, micro in order))
+                print(" ".join("%d%s%d" % (stage, kind, micro) for kind, stage, micro in order))
 
 
 def main():

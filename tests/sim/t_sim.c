@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "plan/plan_parts.h"
@@ -137,6 +138,92 @@ static void as_planned(void **state)
         assert_true(fabs(off(&b)) < 0.01);
         assert_same(&b);
         assert_true(b.few.units <= b.whole.stages);
+        close_both(&b);
+    }
+}
+
+/*
+ * Runs of two ranks, one thread each, that were measured on two idle cores of an Intel Xeon (family 6, model 207) on 2026-11-20,
+ * ms, as benchmarks/README.md has them: `run pipeline`, schedules of 8 layers of 384 without the optimizer, and `run overlap`,
+ * steps of two replicas of 8 layers of 256 over links of 3.43 Gbit/s.  The profile is of the same machine: GEMMs of 1024
+ * columns at 158 GFLOP/s on a core, less what they wait for memory; 32 bytes for each of 124 M parameters in 91 ms on two cores,
+ * AdamW and the norm; attention as `run ops` has it (the least times of 2026-11-28), forward and backward 1.95 ms for 4
+ * samples of 64 tokens and 12 heads of 64.
+ *
+ * And steps of two tensor ranks, the same 8 layers of 256, over links of 8.59 Gbit/s, of `run overlap` on two idle cores of an
+ * AMD EPYC on 2026-11-23.  GEMMs at 221 GFLOP/s on a core (family 26, the same day), AdamW's 28 bytes for each of 64 M parameters in
+ * 48 ms on two cores; attention as above, since it was not measured there.
+ *
+ * No number is fitted to these runs, and all are within 15 %.
+ */
+static void recorded_runs(void **state)
+{
+#define SMALL                                                                     \
+    "--world-size 2 --vocab-size 256 --tokenizer-type NullTokenizer --mock-data " \
+    "--micro-batch-size 4 --attention-dropout 0 --hidden-dropout 0 --num-layers 8 "
+#define STAGES                                                                      \
+    SMALL "--hidden-size 384 --num-attention-heads 6 --max-position-embeddings 64 " \
+          "--seq-length 64 --pipeline-model-parallel-size 2 "
+#define REPLICAS                                                                     \
+    SMALL "--hidden-size 256 --num-attention-heads 4 --max-position-embeddings 128 " \
+          "--seq-length 128 --global-batch-size 8 --ddp-bucket-size 250000 "
+#define TENSOR                                                                       \
+    SMALL "--hidden-size 256 --num-attention-heads 4 --max-position-embeddings 128 " \
+          "--seq-length 128 --global-batch-size 4 --tensor-model-parallel-size 2 "
+    enum { XEON, EPYC };
+    enum { PASSES, STEP }; /* without the optimizer; with it */
+    static const struct {
+        const char *options;
+        double ms;
+        int machine, what;
+    } run[] = {
+        {STAGES "--global-batch-size 16", 455.6, XEON, PASSES},
+        {STAGES "--global-batch-size 32", 786.0, XEON, PASSES},
+        {STAGES "--global-batch-size 64", 1500.0, XEON, PASSES},
+        {STAGES "--global-batch-size 128", 2871.8, XEON, PASSES},
+        {STAGES "--global-batch-size 32 --pipeline-schedule gpipe", 786.5, XEON, PASSES},
+        {STAGES "--global-batch-size 32 --num-layers-per-virtual-pipeline-stage 2 "
+                "--no-overlap-p2p-communication",
+         746.9, XEON, PASSES},
+        {STAGES "--global-batch-size 32 --num-layers-per-virtual-pipeline-stage 2", 758.9, XEON,
+         PASSES},
+        {REPLICAS "--no-overlap-grad-reduce", 261.8, XEON, STEP},
+        {REPLICAS "--overlap-grad-reduce", 203.8, XEON, STEP},
+        {REPLICAS "--no-overlap-grad-reduce --use-distributed-optimizer", 244.7, XEON, STEP},
+        {REPLICAS "--overlap-grad-reduce --use-distributed-optimizer", 225.7, XEON, STEP},
+        {REPLICAS "--overlap-grad-reduce --use-distributed-optimizer --overlap-param-gather", 199.7,
+         XEON, STEP},
+        {TENSOR "--no-async-tensor-model-parallel-allreduce", 81.6, EPYC, STEP},
+        {TENSOR, 75.5, EPYC, STEP},
+        {TENSOR "--sequence-parallel --no-async-tensor-model-parallel-allreduce", 90.2, EPYC, STEP},
+        {TENSOR "--sequence-parallel", 81.9, EPYC, STEP},
+    };
+    struct tr_machine machine[] = {
+        [XEON] = {.peak_fp32 = 0.165, .stream = 22.0, .node_link = 3.43 / 8.0},
+        [EPYC] = {.peak_fp32 = 0.2375, .stream = 18.7, .node_link = 8.59 / 8.0},
+    };
+    const struct tr_sim_fabric fabric = {0};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof run / sizeof *run; i++) {
+        struct tr_machine *m = &machine[run[i].machine];
+        struct both b;
+        double ms;
+
+        m->gpus_per_node = 2;
+        m->peak_fp16 = m->peak_fp32;
+        m->gemm = 1.0;
+        m->optimizer_bytes = 32.0;
+        m->attention_passes = 5.1;
+        m->net_link = m->node_link;
+        plan_of(m, run[i].options, "", &b.c, &b.p);
+        open_world(&fabric, NULL, 0, &b);
+        ms = 1e3 *
+             (b.all.seconds - (run[i].what == PASSES ? b.all.spent[0][TR_SIM_OPTIMIZER] : 0.0));
+        print_message("# %s: %.1f ms simulated, %.1f measured, %+.1f %%\n",
+                      strstr(run[i].options, "--hidden-size"), ms, run[i].ms,
+                      100.0 * (ms / run[i].ms - 1.0));
+        assert_true(fabs(ms / run[i].ms - 1.0) < 0.15);
         close_both(&b);
     }
 }
@@ -466,6 +553,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_planned),
+        cmocka_unit_test(recorded_runs),
         cmocka_unit_test(without_messages),
         cmocka_unit_test(oversubscribed),
         cmocka_unit_test(straggler),
