@@ -47,7 +47,7 @@ struct loop {
     struct saving {               /* one that is under way */
         struct tr_ckpt_async *by; /* NULL: none */
         int64_t iteration, samples;
-        double began, waited; /* seconds that training waited for its copy */
+        double began, waited; /* seconds that training waited to begin */
     } saving;
 };
 
@@ -142,15 +142,17 @@ static enum tr_status end_saving(struct loop *l)
 {
     const struct saving was = l->saving;
     const double began = tr_now();
+    double waited;
 
     if (!was.by)
         return TR_OK;
     l->saving.by = NULL;
     tr_joules_leave(&l->joules);
-    TR_TRY(tr_ckpt_async_end(was.by));
+    waited = was.waited + tr_ckpt_async_waited(was.by);
+    TR_TRY(tr_run_end_async(l->r, was.by));
     saved(l, was.iteration, was.samples, tr_now() - was.began);
     tr_print_rank0("  it was written in %.2f s, of which training waited %.3f s\n",
-                   tr_now() - was.began, was.waited + tr_now() - began);
+                   tr_now() - was.began, waited + tr_now() - began);
     tr_joules_enter(&l->joules);
     l->tell.since += tr_now() - began;
     return TR_OK;
