@@ -46,8 +46,7 @@ enum tr_status tr_ckpt_async_begin(struct tr_grid *grid, const char *dir,
    of them is not copied yet is, on return.  `async` is a struct tr_ckpt_async.  Not collective. */
 void tr_ckpt_async_claim(void *async, int64_t at, int64_t count);
 
-/* Seconds that the caller's thread spent in the functions above and below since it began: on the rank where it was most.
-   Collective. */
+/* Seconds that this rank's training waited since it began: for what it claimed, and from one step to the next. */
 double tr_ckpt_async_waited(const struct tr_ckpt_async *a);
 
 /*

@@ -129,8 +129,9 @@ static void in_mode(const struct mode *mode, enum way way)
     snprintf(text, sizeof text, "--global-batch-size 4 %s", mode->options);
     curve_of(STEPS, text, &before);
     curve_folder(folder);
-    snprintf(text, sizeof text, "--global-batch-size 4 %s --async-save --save-interval %d --save %s",
-             mode->options, HALF, folder);
+    snprintf(text, sizeof text,
+             "--global-batch-size 4 %s --async-save --save-interval %d --save %s", mode->options,
+             HALF, folder);
     curve_open(&r, &c, STEPS, text);
     then = saved(&r, mode, way, &curve);
     tiny_close(&r, &c);
