@@ -4,9 +4,10 @@
 # copy of as many bytes, run where ./trireme is.
 #
 # GPT-2 124M is saved ROUNDS times (5) by one rank with --async-save, and once more before, which does not count: its
-# memory is new.  Before and behind that run benchmarks/bench_adam says at which rate the same threads (--threads, all cores
-# unless given) copy; the better of the two counts.  FOLDER is by default the current one; what is written there is
-# removed.  The result is a line of JSON, with medians.
+# memory is new.  Training waits for what the thread has not copied when the optimizer comes to it.  Before and behind that
+# run benchmarks/bench_adam says at which rate the same threads (--threads, all cores unless given) copy; the better of
+# the two counts.  FOLDER is by default the current one; what is written there is removed.  The result is a line of
+# JSON, with medians.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"

@@ -7,20 +7,31 @@
 
 #include "ckpt/io.h"
 #include "ckpt/saving.h"
+#include "ckpt/snapshot.h"
 #include "util/aside.h"
+#include "util/clock.h"
 #include "util/file.h"
 #include "util/log.h"
+
+/* What the threads do.  The main ones lead all ranks from one stage to the next. */
+enum stage {
+    COPIES, /* each copies, and that of rank 0 lays the file out */
+    WRITES,
+    NAMES /* that of rank 0 alone gives it its name */
+};
 
 struct tr_ckpt_async {
     struct tr_ckpt_saving v;
     char *config_json, *source; /* owned, what `v` borrows */
     struct sigaction before;    /* of SIGXFSZ */
     struct tr_aside aside;
+    struct tr_ckpt_snapshot copy;
     struct tr_writeback to;
-    float *room;                  /* the parts of all pieces, one after the other */
-    enum { WRITES, NAMES } stage; /* what the threads do: that of rank 0 alone gives it its name */
-    enum tr_status status;        /* of the ranks, once they have written */
-    char sentence[TR_SENTENCE];   /* of rank 0's thread */
+    float *room; /* the parts of all pieces, one after the other */
+    enum stage stage;
+    enum tr_status status;      /* of the ranks, in the stages before */
+    char sentence[TR_SENTENCE]; /* of rank 0's thread */
+    double waited;
 };
 
 int64_t tr_ckpt_async_elems(const struct tr_grid *grid, const struct tr_dims *dims,
@@ -42,24 +53,6 @@ int64_t tr_ckpt_async_elems(const struct tr_grid *grid, const struct tr_dims *di
     }
     tr_ckpt_map_release(&map);
     return elems;
-}
-
-static void copy(const struct tr_ckpt_async *a, int64_t elems)
-{
-    const struct tr_ckpt_map *map = &a->v.map;
-    float *to = a->room;
-
-    for (int k = 0; k < map->kinds; k++) {
-        for (int i = 0; i < map->count; i++) {
-            int64_t lo, hi;
-
-            tr_ckpt_saving_share(&a->v, k, &map->list[i], &lo, &hi);
-            TR_ASSERT(to + (hi - lo) <= a->room + elems);
-            if (hi > lo)
-                tr_ckpt_copy(map, k, &map->list[i], lo, hi, to);
-            to += hi - lo;
-        }
-    }
 }
 
 /* A piece's part of the copy: its checksum, and to the file. */
@@ -96,53 +89,26 @@ static int write_copy(void *ctx)
     return error != 0 ? error : last;
 }
 
-static enum tr_status end(struct tr_ckpt_async *a, enum tr_status s)
+/* A call of rank 0's thread; others' do nothing. */
+static int lay_out(struct tr_ckpt_async *a)
 {
-    sigaction(SIGXFSZ, &a->before, NULL);
-    tr_ckpt_saving_end(&a->v, s);
-    free(a->config_json);
-    free(a->source);
-    free(a);
-    return s;
+    enum tr_status s;
+
+    if (a->v.world->rank != 0)
+        return TR_OK;
+    tr_fail_into(a->sentence);
+    s = tr_ckpt_saving_lay_out(&a->v);
+    tr_fail_into(NULL);
+    return (int)s;
 }
 
-enum tr_status tr_ckpt_async_begin(struct tr_grid *grid, const char *dir,
-                                   const struct tr_ckpt_state *state,
-                                   const struct tr_ckpt_tensors *tensors,
-                                   const struct tr_shape *shape, const char *config_json,
-                                   const char *source, int keep_last,
-                                   const struct tr_ckpt_sidecar *sidecars, float *room,
-                                   int64_t elems, struct tr_ckpt_async **out)
+/* On the thread.  Copying comes first: training may wait for it. */
+static int copy_and_lay_out(void *ctx)
 {
-    /* A limit on the size of files is an error like others, not the end of the process. */
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
-    struct tr_ckpt_async *a = calloc(1, sizeof *a);
-    enum tr_status s;
-    int fd;
+    struct tr_ckpt_async *a = ctx;
 
-    *out = NULL;
-    if (!a)
-        tr_die(TR_ERESOURCE, "no memory left for a checkpoint");
-    a->room = room;
-    a->config_json = tr_format("%s", config_json);
-    a->source = source ? tr_format("%s", source) : NULL;
-    sigaction(SIGXFSZ, &ignore, &a->before);
-    tr_ckpt_saving_begin(&a->v, grid, dir, state, tensors, shape, a->config_json, a->source,
-                         keep_last, sidecars);
-    s = tr_ckpt_saving_make(&a->v, &fd);
-    if (s == TR_OK)
-        s = tr_ckpt_saving_sidecars(&a->v);
-    if (s != TR_OK) {
-        if (fd >= 0)
-            (void)tr_ckpt_saving_flush(fd);
-        return end(a, s);
-    }
-    copy(a, elems);
-    a->to.fd = fd;
-    tr_aside_open(&a->aside);
-    tr_aside_begin(&a->aside, write_copy, a);
-    *out = a;
-    return TR_OK;
+    tr_ckpt_snapshot_run(&a->copy);
+    return lay_out(a);
 }
 
 /* On the thread of rank 0.  The index once more, with the sums; then older checkpoints go, which may take a while. */
@@ -161,49 +127,138 @@ static int give_name(void *ctx)
     return (int)s;
 }
 
-/* All ranks have written, or failed to. */
-static void add_up(struct tr_ckpt_async *a)
-{
-    struct tr_ckpt_saving *v = &a->v;
-
-    a->stage = NAMES;
-    a->status = tr_ckpt_saving_agree(v, tr_ckpt_saving_wrote(v, tr_aside_wait(&a->aside)));
-    if (a->status != TR_OK)
-        return;
-    tr_ckpt_add(v->world, v->sums, v->tensors);
-    if (v->world->rank == 0)
-        tr_aside_begin(&a->aside, give_name, a);
-}
-
-bool tr_ckpt_async_over(struct tr_ckpt_async *a)
-{
-    if (tr_comm_max(a->v.world, !tr_aside_done(&a->aside)) != 0)
-        return false;
-    if (a->stage == WRITES)
-        add_up(a);
-    else
-        return true;
-    return a->status != TR_OK;
-}
-
-/* What giving it its name came to, on rank 0. */
-static enum tr_status named(struct tr_ckpt_async *a)
+/* What rank 0's thread came to, in COPIES and NAMES. */
+static enum tr_status came_to(struct tr_ckpt_async *a)
 {
     const enum tr_status s = (enum tr_status)tr_aside_wait(&a->aside);
 
     return s == TR_OK ? s : TR_FAIL(s, "%s", a->sentence);
 }
 
+/* All that is to be in it is copied, or was to be.  Sidecar files are written by the main thread. */
+static enum tr_status open_file(struct tr_ckpt_async *a)
+{
+    enum tr_status s = tr_ckpt_saving_open(&a->v, came_to(a), &a->to.fd);
+
+    if (s == TR_OK)
+        s = tr_ckpt_saving_sidecars(&a->v);
+    if (s == TR_OK)
+        tr_aside_begin(&a->aside, write_copy, a);
+    else if (a->to.fd >= 0)
+        (void)tr_ckpt_saving_flush(a->to.fd);
+    return s;
+}
+
+/* All ranks have written, or failed to. */
+static enum tr_status add_up(struct tr_ckpt_async *a)
+{
+    struct tr_ckpt_saving *v = &a->v;
+
+    TR_TRY(tr_ckpt_saving_agree(v, tr_ckpt_saving_wrote(v, tr_aside_wait(&a->aside))));
+    tr_ckpt_add(v->world, v->sums, v->tensors);
+    if (v->world->rank == 0)
+        tr_aside_begin(&a->aside, give_name, a);
+    return TR_OK;
+}
+
+/* From one stage to the next; waits for the threads. */
+static void go_on(struct tr_ckpt_async *a)
+{
+    const double began = tr_now();
+
+    a->status = a->stage == COPIES ? open_file(a) : add_up(a);
+    a->stage++;
+    a->waited += tr_now() - began;
+}
+
+static bool goes_on(const struct tr_ckpt_async *a)
+{
+    return a->status == TR_OK && a->stage != NAMES;
+}
+
+/* What is not asked for before it changes is copied at once, as is what is no memory of the host; and where the main
+   thread writes files, nothing else would be won. */
+static bool copies_later(const struct tr_ckpt_async *a, const struct tr_ckpt_tensors *tensors)
+{
+    return tensors->claimed && !a->v.map.bounce && !a->v.sidecars;
+}
+
+enum tr_status tr_ckpt_async_begin(struct tr_grid *grid, const char *dir,
+                                   const struct tr_ckpt_state *state,
+                                   const struct tr_ckpt_tensors *tensors,
+                                   const struct tr_shape *shape, const char *config_json,
+                                   const char *source, int keep_last,
+                                   const struct tr_ckpt_sidecar *sidecars, float *room,
+                                   int64_t elems, struct tr_ckpt_async **out)
+{
+    /* A limit on the size of files is an error like others, not the end of the process. */
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct tr_ckpt_async *a = calloc(1, sizeof *a);
+
+    *out = NULL;
+    if (!a)
+        tr_die(TR_ERESOURCE, "no memory left for a checkpoint");
+    a->room = room;
+    a->config_json = tr_format("%s", config_json);
+    a->source = source ? tr_format("%s", source) : NULL;
+    sigaction(SIGXFSZ, &ignore, &a->before);
+    tr_ckpt_saving_begin(&a->v, grid, dir, state, tensors, shape, a->config_json, a->source,
+                         keep_last, sidecars);
+    tr_ckpt_snapshot_open(&a->copy, &a->v, room, elems);
+    if (!copies_later(a, tensors))
+        tr_ckpt_snapshot_all(&a->copy);
+    tr_aside_open(&a->aside);
+    tr_aside_begin(&a->aside, copy_and_lay_out, a);
+    if (sidecars) {
+        go_on(a);
+        a->v.sidecars = NULL;
+        if (a->status != TR_OK)
+            return tr_ckpt_async_end(a);
+    }
+    a->waited = 0.0;
+    *out = a;
+    return TR_OK;
+}
+
+void tr_ckpt_async_claim(void *async, int64_t at, int64_t count)
+{
+    struct tr_ckpt_async *a = async;
+    const double began = tr_now();
+
+    if (tr_ckpt_snapshot_claim(&a->copy, at, count))
+        a->waited += tr_now() - began;
+}
+
+double tr_ckpt_async_waited(const struct tr_ckpt_async *a)
+{
+    return a->waited;
+}
+
+bool tr_ckpt_async_over(struct tr_ckpt_async *a)
+{
+    if (tr_comm_max(a->v.world, !tr_aside_done(&a->aside)) != 0)
+        return false;
+    if (a->stage == NAMES)
+        return true;
+    go_on(a);
+    return a->status != TR_OK;
+}
+
 enum tr_status tr_ckpt_async_end(struct tr_ckpt_async *a)
 {
-    const bool namer = a->v.world->rank == 0;
     enum tr_status s;
 
-    if (a->stage == WRITES)
-        add_up(a);
+    while (goes_on(a))
+        go_on(a);
     s = a->status;
     if (s == TR_OK)
-        s = tr_ckpt_saving_agree(&a->v, namer ? named(a) : TR_OK);
+        s = tr_ckpt_saving_agree(&a->v, a->v.world->rank == 0 ? came_to(a) : TR_OK);
     (void)tr_aside_close(&a->aside);
-    return end(a, s);
+    sigaction(SIGXFSZ, &a->before, NULL);
+    tr_ckpt_snapshot_close(&a->copy);
+    tr_ckpt_saving_end(&a->v, s);
+    free(a->config_json);
+    free(a->source);
+    free(a);
+    return s;
 }

@@ -8,13 +8,18 @@
 #include "ckpt/ckpt.h"
 
 /*
- * Asynchronous checkpoints (--async-save): training waits while each rank copies what it writes into memory of the
- * host, and goes on while a thread writes the copy.  The file is the one that tr_ckpt_save() writes, and as there it
- * is complete or absent: it gets its name once all ranks have flushed their parts.
+ * Asynchronous checkpoints (--async-save): each rank copies what it writes into memory of the host, and a thread writes
+ * the copy while training goes on.  The file is the one that tr_ckpt_save() writes, and as there it is complete or
+ * absent: it gets its name once all ranks have flushed their parts.
  *
- * The calls that ranks make together are all on the caller's thread, in the functions below; the thread itself writes,
- * adds up checksums and flushes.  Rows that tensor parallelism divides are therefore not gathered: each rank writes
- * its part of each row.
+ * Training goes on before all is copied where it says what it will change (tr_ckpt_tensors.claimed): the thread copies
+ * during the next forward and backward pass, and the optimizer claims elements before it changes them
+ * (ckpt/snapshot.h).  Elsewhere they are copied before tr_ckpt_async_begin() returns: with a device that has memory of
+ * its own, on its queue, and where states are elsewhere than in memory or are no fp32 numbers.
+ *
+ * The calls that ranks make together are all on the caller's thread, in the functions below; the thread itself copies,
+ * makes the folder and the index (that of rank 0), writes, adds up checksums and flushes.  Rows that tensor parallelism
+ * divides are therefore not gathered: each rank writes its part of each row.
  */
 struct tr_ckpt_async;
 
@@ -24,9 +29,10 @@ int64_t tr_ckpt_async_elems(const struct tr_grid *grid, const struct tr_dims *di
                             const struct tr_ckpt_tensors *tensors, bool states);
 
 /*
- * Begin, as tr_ckpt_save() and with its failures; none is under way.  Collective.  `room` has
- * `elems` floats, tr_ckpt_async_elems() at least, borrowed until the end, as are grid and dir; all else may change or go when this returns.  The sidecar files
- * are written before.  On success *out is the save that is under way.
+ * Begin, as tr_ckpt_save(); none is under way.  Collective.  `room` has `elems` floats, tr_ckpt_async_elems() at least,
+ * borrowed until the end, as are grid, dir and tensors->params; state, shape and texts may change or go when this
+ * returns, and so may the tensors, unless they are claimed.  Sidecar files are written before, and a failure of that is
+ * this function's; others come later.  On success *out is the save that is under way.
  */
 enum tr_status tr_ckpt_async_begin(struct tr_grid *grid, const char *dir,
                                    const struct tr_ckpt_state *state,
@@ -36,10 +42,17 @@ enum tr_status tr_ckpt_async_begin(struct tr_grid *grid, const char *dir,
                                    const struct tr_ckpt_sidecar *sidecars, float *room,
                                    int64_t elems, struct tr_ckpt_async **out) TR_MUST_CHECK;
 
+/* Elements at .. at + count - 1 of a compact buffer (struct tr_ckpt_tensors) are about to change, weights or states: what
+   of them is not copied yet is, on return.  `async` is a struct tr_ckpt_async.  Not collective. */
+void tr_ckpt_async_claim(void *async, int64_t at, int64_t count);
+
+/* Seconds that this rank's training waited since it began: for what it claimed, and from one step to the next. */
+double tr_ckpt_async_waited(const struct tr_ckpt_async *a);
+
 /*
  * Whether it is over, so that tr_ckpt_async_end() waits for nothing.  Collective and the same on all ranks: call it now
- * and then, since it also leads from one step to the next: all have written, sums are added up, rank 0's thread gives
- * the folder its name and removes older ones.
+ * and then, since it also leads from one step to the next: all have copied, and the file is there and is opened; all
+ * have written, and sums are added up; rank 0's thread gives the folder its name and removes older ones.
  */
 bool tr_ckpt_async_over(struct tr_ckpt_async *a);
 

@@ -65,6 +65,7 @@ struct tr_ckpt_tensors {
     struct tr_tensor state[TR_STATES]; /* of the optimizer; all without data for weights only */
     bool value_flat;                   /* `value` is the whole flat buffer after all, not compact */
     bool sharded;                      /* the same on all ranks */
+    bool claimed; /* whoever changes them calls tr_ckpt_async_claim() before (ckpt/async.h) */
     struct tr_comm *once,
         *shards; /* sharded: ranks that hold every element once together, and those of
                                           them at one tensor rank and stage; NULL: the world, the replicas */

@@ -2,6 +2,7 @@ libtrireme_a_SOURCES += \
 	src/ckpt/sidecar.c src/ckpt/sidecar.h \
 	src/ckpt/ckpt.h src/ckpt/schema.h \
 	src/ckpt/async.c src/ckpt/async.h src/ckpt/saving.h \
+	src/ckpt/snapshot.c src/ckpt/snapshot.h \
 	src/ckpt/index.h src/ckpt/index_read.c src/ckpt/index_write.c \
 	src/ckpt/schedule.c \
 	src/ckpt/io.c src/ckpt/io.h \

@@ -100,8 +100,7 @@ static void name_files(struct tr_ckpt_saving *v)
     v->file = tr_ckpt_file_in(v->folder);
 }
 
-/* Rank 0: the temporary folder and in it the file, complete but for the elements. */
-static enum tr_status make_file(struct tr_ckpt_saving *v)
+enum tr_status tr_ckpt_saving_lay_out(struct tr_ckpt_saving *v)
 {
     TR_TRY(look_ahead(v));
     v->tag = (long)getpid();
@@ -245,12 +244,12 @@ enum tr_status tr_ckpt_saving_agree(const struct tr_ckpt_saving *v, enum tr_stat
     return tr_comm_agree(v->world, mine);
 }
 
-enum tr_status tr_ckpt_saving_make(struct tr_ckpt_saving *v, int *fd)
+enum tr_status tr_ckpt_saving_open(struct tr_ckpt_saving *v, enum tr_status laid_out, int *fd)
 {
     enum tr_status s;
 
     *fd = -1;
-    TR_TRY(tr_ckpt_saving_agree(v, v->world->rank == 0 ? make_file(v) : TR_OK));
+    TR_TRY(tr_ckpt_saving_agree(v, laid_out));
     tell_offsets(v);
     s = tr_ckpt_saving_agree(v, open_file(v, fd));
     if (s != TR_OK && *fd >= 0) {
@@ -322,7 +321,7 @@ static enum tr_status save_all(struct save *w)
     int fd;
 
     add_sums(v);
-    TR_TRY(tr_ckpt_saving_make(v, &fd));
+    TR_TRY(tr_ckpt_saving_open(v, v->world->rank == 0 ? tr_ckpt_saving_lay_out(v) : TR_OK, &fd));
     TR_TRY(tr_ckpt_saving_agree(v, write_elements(w, fd)));
     TR_TRY(tr_ckpt_saving_sidecars(v));
     return tr_ckpt_saving_agree(v, v->world->rank == 0 ? tr_ckpt_saving_name(v) : TR_OK);

@@ -40,8 +40,12 @@ void tr_ckpt_saving_begin(struct tr_ckpt_saving *v, struct tr_grid *grid, const 
 void tr_ckpt_saving_share(const struct tr_ckpt_saving *v, int kind,
                           const struct tr_ckpt_piece *piece, int64_t *lo, int64_t *hi);
 
-/* The folder, and the file with v->sums in its index, opened for writing.  After a failure *fd is -1. */
-enum tr_status tr_ckpt_saving_make(struct tr_ckpt_saving *v, int *fd) TR_MUST_CHECK;
+/* On rank 0: the temporary folder and in it the file, complete but for the elements, with v->sums in its index.  Mine. */
+enum tr_status tr_ckpt_saving_lay_out(struct tr_ckpt_saving *v) TR_MUST_CHECK;
+
+/* Then all open it for writing; `laid_out` is what that came to, TR_OK on other ranks.  After a failure *fd is -1. */
+enum tr_status tr_ckpt_saving_open(struct tr_ckpt_saving *v, enum tr_status laid_out,
+                                   int *fd) TR_MUST_CHECK;
 
 /* The status of all ranks; a failure of mine is told with what the user needs to know of it. */
 enum tr_status tr_ckpt_saving_agree(const struct tr_ckpt_saving *v,

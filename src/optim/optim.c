@@ -143,12 +143,27 @@ static void list_homes(struct tr_optim *o, const struct tr_optim_places *at)
     o->beside = kept < o->owned ? &o->home[o->homes - 1] : NULL;
 }
 
+static void nobody(void *ctx, int64_t at, int64_t count)
+{
+    (void)ctx;
+    (void)at;
+    (void)count;
+}
+
+void tr_optim_warn(struct tr_optim *o, void (*before)(void *ctx, int64_t at, int64_t count),
+                   void *ctx)
+{
+    o->before = before ? before : nobody;
+    o->ctx = ctx;
+}
+
 void tr_optim_open(struct tr_optim *o, const struct tr_params *params, const struct tr_config *c,
                    int tp, const struct tr_bucket *own, int owns, const struct tr_optim_places *at)
 {
     const struct tr_bucket all = {0, params->size};
 
     memset(o, 0, sizeof *o);
+    tr_optim_warn(o, NULL, NULL);
     o->params = params;
     o->device = at->device;
     o->beta1 = c->adam_beta1;
@@ -641,6 +656,7 @@ static void update_span(const struct tr_optim *o, const struct tr_home *h, int64
     }
     if (s->frozen)
         adamw.lr = 0.0F;
+    o->before(o->ctx, s->state, s->count);
     if (blocks.size > 0)
         h->q->on->adam8(h->q, weights, &p, &m, &v, g, adamw, blocks);
     else

@@ -87,6 +87,8 @@ struct tr_optim {
     double *found;        /* [stages], owned: it, of all ranks */
     double beta1, beta2, eps, clip;
     int64_t steps; /* executed; the t of the bias corrections */
+    void (*before)(void *ctx, int64_t at, int64_t count); /* of tr_optim_warn() */
+    void *ctx;
 };
 
 /* `tp` is this rank's place in its tensor-parallel group.  `own` (copied) are the elements that this
@@ -115,6 +117,11 @@ bool tr_optim_apart(const struct tr_optim *o);
    from there.  Where masters are the model's weights themselves, row TR_ROW_MASTER has none.  Waits. */
 void tr_optim_get(struct tr_optim *o, int row, int64_t at, int64_t count, float *to);
 void tr_optim_put(struct tr_optim *o, int row, int64_t at, int64_t count, const float *from);
+
+/* Call `before` on the calling thread before masters and states of elements at .. at + count - 1 of those that this rank
+   updates change in an update, each time; NULL: no more. */
+void tr_optim_warn(struct tr_optim *o, void (*before)(void *ctx, int64_t at, int64_t count),
+                   void *ctx);
 
 /* Where the masters of own[i] lie: own[i].count of TR_F32, in one place. */
 struct tr_tensor tr_optim_masters(const struct tr_optim *o, int i);

@@ -474,6 +474,8 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
         .sharded = r->optim.owned < r->model.params.size || parted,
         .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
+        /* Where replicas diverge an exchange changes weights, too. */
+        .claimed = !apart && !r->shape.dp.diverges,
     };
 
     if (r->dp.owners.size > 0) {
@@ -719,7 +721,17 @@ enum tr_status tr_run_save(struct tr_run *r)
 
 enum tr_status tr_run_save_async(struct tr_run *r, struct tr_ckpt_async **out)
 {
-    return save(r, out);
+    TR_TRY(save(r, out));
+    tr_optim_warn(&r->optim, tr_ckpt_async_claim, *out);
+    return TR_OK;
+}
+
+enum tr_status tr_run_end_async(struct tr_run *r, struct tr_ckpt_async *a)
+{
+    const enum tr_status s = tr_ckpt_async_end(a);
+
+    tr_optim_warn(&r->optim, NULL, NULL);
+    return s;
 }
 
 static enum tr_status sample_of_data(struct tr_run *r, enum tr_split split, int64_t position,

@@ -166,9 +166,10 @@ enum tr_status tr_run_data(struct tr_run *r) TR_MUST_CHECK;
 /* Write a checkpoint of the run as it stands to --save; collective. */
 enum tr_status tr_run_save(struct tr_run *r) TR_MUST_CHECK;
 
-/* The same with --async-save: *out is under way (ckpt/async.h), and tr_ckpt_async_end() ends it. */
+/* The same with --async-save: *out is under way (ckpt/async.h); and its end. */
 struct tr_ckpt_async;
 enum tr_status tr_run_save_async(struct tr_run *r, struct tr_ckpt_async **out) TR_MUST_CHECK;
+enum tr_status tr_run_end_async(struct tr_run *r, struct tr_ckpt_async *a) TR_MUST_CHECK;
 
 /* Whether every tensor rank has the same message `t`, so that each sends but a part of it. */
 bool tr_run_scatters(const struct tr_run *r, const struct tr_tensor *t);

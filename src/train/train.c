@@ -47,7 +47,8 @@ struct loop {
     struct saving {               /* one that is under way */
         struct tr_ckpt_async *by; /* NULL: none */
         int64_t iteration, samples;
-        double began, waited; /* seconds that training waited for its copy */
+        double began, waited; /* seconds that training waited to begin, */
+        double counted; /* and behind that, as far as the interval's clock was moved on by it */
     } saving;
 };
 
@@ -137,20 +138,37 @@ static enum tr_status may_save(struct loop *l)
     return tr_dp_compare(&l->r->dp);
 }
 
+/* Seconds that training waited on this rank since it was asked last do not count as training time. */
+static void leave_out_waits(struct loop *l)
+{
+    const double waited = l->saving.by ? tr_ckpt_async_waited(l->saving.by) : 0.0;
+
+    l->tell.since += waited - l->saving.counted;
+    l->saving.counted = waited;
+}
+
+/* Seconds on the rank where it was most. */
+static double longest(const struct tr_run *r, double seconds)
+{
+    return (double)tr_comm_max(r->world, (int64_t)(seconds * 1e9)) / 1e9;
+}
+
 /* Wait for the checkpoint that is under way, if one is. */
 static enum tr_status end_saving(struct loop *l)
 {
     const struct saving was = l->saving;
     const double began = tr_now();
+    double waited;
 
     if (!was.by)
         return TR_OK;
-    l->saving.by = NULL;
+    l->saving = (struct saving){.by = NULL};
     tr_joules_leave(&l->joules);
-    TR_TRY(tr_ckpt_async_end(was.by));
+    waited = was.waited + longest(l->r, tr_ckpt_async_waited(was.by));
+    TR_TRY(tr_run_end_async(l->r, was.by));
     saved(l, was.iteration, was.samples, tr_now() - was.began);
     tr_print_rank0("  it was written in %.2f s, of which training waited %.3f s\n",
-                   tr_now() - was.began, was.waited + tr_now() - began);
+                   tr_now() - was.began, waited + tr_now() - began);
     tr_joules_enter(&l->joules);
     l->tell.since += tr_now() - began;
     return TR_OK;
@@ -159,15 +177,22 @@ static enum tr_status end_saving(struct loop *l)
 /* The checkpoint that is under way, if it is over. */
 static enum tr_status look_at_saving(struct loop *l)
 {
-    return l->saving.by && tr_ckpt_async_over(l->saving.by) ? end_saving(l) : TR_OK;
+    bool over;
+
+    if (!l->saving.by)
+        return TR_OK;
+    over = tr_ckpt_async_over(l->saving.by);
+    leave_out_waits(l);
+    return over ? end_saving(l) : TR_OK;
 }
 
 /* A checkpoint of now, which is complete on return. */
 static enum tr_status save(struct loop *l)
 {
-    const double began = tr_now();
+    double began;
 
     TR_TRY(end_saving(l));
+    began = tr_now();
     if (!l->r->config->save || l->saved_at == l->r->iteration)
         return TR_OK;
     tr_joules_leave(&l->joules);
@@ -271,6 +296,7 @@ static enum tr_status step_and_tell(struct loop *l)
         tr_step_pass(r, &step);
     else
         tr_step(r, &step);
+    leave_out_waits(l);
     r->iteration++;
     tr_profile_after(r);
     tr_logging_news(r);

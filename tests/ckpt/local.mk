@@ -1,5 +1,5 @@
-check_PROGRAMS += tests/ckpt/t_sum tests/ckpt/t_file tests/ckpt/t_faults tests/ckpt/t_choose tests/ckpt/t_outside tests/ckpt/t_rank
-TESTS += tests/ckpt/t_sum tests/ckpt/t_file tests/ckpt/t_faults tests/ckpt/t_choose tests/ckpt/t_outside tests/ckpt/t_rank
+check_PROGRAMS += tests/ckpt/t_sum tests/ckpt/t_file tests/ckpt/t_faults tests/ckpt/t_snapshot tests/ckpt/t_choose tests/ckpt/t_outside tests/ckpt/t_rank
+TESTS += tests/ckpt/t_sum tests/ckpt/t_file tests/ckpt/t_faults tests/ckpt/t_snapshot tests/ckpt/t_choose tests/ckpt/t_outside tests/ckpt/t_rank
 EXTRA_DIST += tests/ckpt/edit.h tests/ckpt/fault.h tests/ckpt/small.h
 
 CKPT_RUNS = \

@@ -283,15 +283,47 @@ static inline void small_speak(int kept)
     close(kept);
 }
 
-/* Whether small_save() and _save_as() save as --async-save does. */
-static bool small_async;
+/* Whether small_save() and _save_as() save as --async-save does, and then whether numbers are claimed before they
+   change. */
+static enum { SMALL_WAITS, SMALL_AT_ONCE, SMALL_CLAIMED } small_async;
 
-/* The numbers change as soon as it has begun, and it is waited for at its end or bit by bit. */
+/* Elements at .. at + count - 1 of those that the rank holds. */
+static inline void small_spoil_part(struct small *s, int64_t at, int64_t count)
+{
+    int64_t held = 0;
+
+    for (int n = 0; n < s->spans; held += s->span[n++].count) {
+        const int64_t lo = at > held ? at : held, end = held + s->span[n].count;
+        const int64_t hi = at + count < end ? at + count : end;
+
+        for (int k = 0; k < 3 && lo < hi; k++) {
+            const bool flat = small_length(s, k) != s->held;
+
+            memset(s->buffer[k] + (flat ? s->span[n].first + lo - held : lo), 0x5a,
+                   (size_t)(hi - lo) * sizeof(float));
+        }
+    }
+}
+
+/* What is not claimed changes as soon as the save has begun. */
+static inline void small_go_on(struct small *s, struct tr_ckpt_async *a)
+{
+    enum { AT_ONCE = 173 };
+
+    if (small_async == SMALL_AT_ONCE)
+        small_spoil(s);
+    for (int64_t at = 0; small_async == SMALL_CLAIMED && at < s->held; at += AT_ONCE) {
+        tr_ckpt_async_claim(a, at, AT_ONCE);
+        small_spoil_part(s, at, AT_ONCE);
+    }
+}
+
+/* It is waited for at its end or bit by bit. */
 static inline enum tr_status small_save_aside(struct tr_grid *g, struct small *s, const char *dir,
                                               int64_t iteration, int keep_last)
 {
     const struct tr_ckpt_state state = small_state(iteration);
-    const struct tr_ckpt_tensors tensors = small_tensors(s);
+    struct tr_ckpt_tensors tensors = small_tensors(s);
     const int64_t elems = tr_ckpt_async_elems(g, &s->shape.dims, &tensors, true);
     float *room = malloc((size_t)(elems + 1) * sizeof *room);
     struct tr_ckpt_async *a;
@@ -300,10 +332,11 @@ static inline enum tr_status small_save_aside(struct tr_grid *g, struct small *s
     if (!room)
         abort();
     room[elems] = 4321.0f;
+    tensors.claimed = small_async == SMALL_CLAIMED;
     status = tr_ckpt_async_begin(g, dir, &state, &tensors, &s->shape, "{\"small\": true}", NULL,
                                  keep_last, NULL, room, elems, &a);
-    small_spoil(s);
     if (status == TR_OK) {
+        small_go_on(s, a);
         while (iteration % 2 && !tr_ckpt_async_over(a))
             usleep(100);
         status = tr_ckpt_async_end(a);
@@ -330,7 +363,7 @@ static inline enum tr_status small_save_as(struct tr_grid *g, const struct tr_sh
     small_fill(&s, iteration);
     tensors = small_tensors(&s);
     kept = small_silence();
-    if (small_async)
+    if (small_async != SMALL_WAITS)
         status = small_save_aside(g, &s, dir, iteration, keep_last);
     else
         status = tr_ckpt_save(g, dir, &state, &tensors, shape, "{\"small\": true}", NULL, keep_last,

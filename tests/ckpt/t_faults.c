@@ -334,14 +334,14 @@ static void full(void **state)
 /* The same with a thread that writes. */
 static void asynchronous(void **state)
 {
-    small_async = true;
+    small_async = SMALL_CLAIMED;
     killed(state);
     killed_replacing(state);
     failing(state);
     interrupted(state);
     limited(state);
     full(state);
-    small_async = false;
+    small_async = SMALL_WAITS;
 }
 
 int main(void)

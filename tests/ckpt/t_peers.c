@@ -130,12 +130,15 @@ static void sharded(void **state)
 /* The same with threads that write. */
 static void asynchronous(void **state)
 {
-    small_async = true;
+    small_async = SMALL_AT_ONCE;
     kind = SMALL_SHARDED;
+    cannot_write(state);
+    small_async = SMALL_CLAIMED;
+    kind = SMALL_SHARDED_FLAT;
     cannot_write(state);
     kind = SMALL_WHOLE;
     cannot_write(state);
-    small_async = false;
+    small_async = SMALL_WAITS;
 }
 
 /* A folder that only some ranks reach. */

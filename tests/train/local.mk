@@ -7,12 +7,12 @@ TRAIN_RUNS = \
 	tests/train/t_recipe.4.mpi tests/train/t_replicas.4.mpi \
 	tests/train/t_zero.2.mpi tests/train/t_zero.4.mpi tests/train/t_zero.8.mpi \
 	tests/train/t_chunks.1.mpi tests/train/t_chunks.4.mpi tests/train/t_offload.1.mpi tests/train/t_offload.2.mpi tests/train/t_offload.4.mpi \
-	tests/train/t_lossless.8.mpi
+	tests/train/t_lossless.8.mpi tests/train/t_overtake.2.mpi
 
 check_PROGRAMS += tests/train/t_golden_run tests/train/t_layouts tests/train/t_stages \
 	tests/train/t_uneven \
 	tests/train/t_memory tests/train/t_stat tests/train/t_sharded tests/train/t_recipe \
-	tests/train/t_replicas tests/train/t_zero tests/train/t_chunks tests/train/t_offload tests/train/t_lossless
+	tests/train/t_replicas tests/train/t_zero tests/train/t_chunks tests/train/t_offload tests/train/t_lossless tests/train/t_overtake
 check_SCRIPTS += $(TRAIN_RUNS)
 CLEANFILES += $(TRAIN_RUNS)
 TESTS += $(TRAIN_RUNS)
