@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "report/allocation.h"
 #include "report/flight_align.h"
 #include "report/logs.h"
 #include "report/page.h"
@@ -57,17 +58,18 @@ static const struct tr_opt rows[] = {
         "which table; auto shows runs, summary, starts and goodput if there are several, slow if a "
         "slow rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
     ROW(TEXT, columns, "columns", NULL, ANY,
-        "columns of the table of runs, NAME or NAME=HEADER with commas between them, or a list of "
-        "columns by name, jean-zay or megatron; without --html it is the only table then"),
+        "columns of the table of runs, NAME or NAME=HEADER with commas between them, among them "
+        "lists "
+        "of columns by name, jean-zay or megatron, as in jean-zay,from; without --html it is the "
+        "only table then"),
     ROW(TEXT, group_by, "group-by", NULL, ANY,
         "one row for all runs that have the same in these columns, NAMEs with commas between them: "
         "how "
         "many runs, medians and their intervals; without --html it is the only table then"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(ROWS_GROUP, plot, "plot", "plot", "none",
-           "a plot in place of tables; memory takes logs and files of `trireme plan --json`, "
-           "pareto those "
-           "of `trireme plan --search --json`; as text or, with --output, as SVG, PDF, PNG or "
+           "a plot in place of tables; pareto takes files of `trireme plan --search --json`; as "
+           "text or, with --output, as SVG, PDF, PNG or "
            "script of "
            "gnuplot"),
     CHOICE(ROWS_GROUP, plot_x, "plot_x", "plot-x", "iterations",
@@ -140,9 +142,11 @@ static const struct tr_spelling spellings[] = {
     {"format", "json", TR_TABLE_JSON, TR_SPELLING_MAIN, NULL},
     {"format", "html", TR_TABLE_HTML, TR_SPELLING_MAIN, NULL},
     {"format", "latex", TR_TABLE_LATEX, TR_SPELLING_MAIN, NULL},
+    {"format", "md", TR_TABLE_MARKDOWN, TR_SPELLING_SAME, NULL},
+    {"format", "tex", TR_TABLE_LATEX, TR_SPELLING_SAME, NULL},
     {"plot", "none", TR_PLOT_NONE, TR_SPELLING_MAIN, NULL},
 #define PLOT_FILES(symbol, name, function) {"plot", name, TR_PLOT_##symbol, TR_SPELLING_MAIN, NULL},
-#define PLOT(symbol, name, function, axis, plans) PLOT_FILES(symbol, name, function)
+#define PLOT(symbol, name, function, axis) PLOT_FILES(symbol, name, function)
 #include "report/plots.def"
 #define PLOT_X(symbol, name) {"plot_x", name, TR_PLOT_X_##symbol, TR_SPELLING_MAIN, NULL},
 #include "report/plots.def"
@@ -160,7 +164,7 @@ static const struct tr_options *options(void)
 }
 
 const struct tr_doc tr_doc_report = {
-    .synopsis = "trireme report LOG|FOLDER... [OPTION...]\n"
+    .synopsis = "trireme report LOG|JSON|FOLDER... [OPTION...]\n"
                 "trireme report --timeline TRACE [-o FILE]\n"
                 "trireme report --flight FOLDER [--format FORMAT] [-o FILE]",
     .about =
@@ -169,7 +173,9 @@ const struct tr_doc tr_doc_report = {
         "HFU, memory, losses, starts and why they ended; a breakdown of an iteration that sums "
         "to its time, with the pipeline bubble (fill and drain) apart from transfers; scaling "
         "efficiency by factors; and two runs compared phase by phase.  - is the standard input, "
-        "and a folder stands for the logs in it.  No job and no GPU is needed.\n"
+        "and a folder stands for the logs in it, and for what `trireme plan --json` and `trireme "
+        "sim --json` printed into files NAME.json, which are runs that were not measured.  No job "
+        "and no GPU is needed.\n"
         "\n"
         "A log may hold several starts of one run: what a later start did again counts once.  "
         "Malformed lines are read as far as possible, and reported on the standard error with "
@@ -179,6 +185,7 @@ const struct tr_doc tr_doc_report = {
         "    trireme report slurm-*.out --join --gpu v100\n"
         "    trireme report 16.log 64.log --show scaling --format markdown\n"
         "    trireme report 16.log 64.log --columns jean-zay --format markdown\n"
+        "    trireme report study --columns jean-zay,from\n"
         "    trireme report sweep --group-by gpus,tp,pp --columns seconds_per_it,tflops\n"
         "    trireme report sweep --html sweep.html\n"
         "    trireme report before.log after.log --show comparison\n"
@@ -251,7 +258,8 @@ static bool gpus_differ(const struct tr_records *runs)
 static bool have_timers(const struct tr_records *runs)
 {
     for (int i = 0; i < runs->count; i++)
-        if (runs->list[i].timers > 0)
+        if (runs->list[i].timers > 0 ||
+            (runs->list[i].origin != TR_ORIGIN_MEASURED && runs->list[i].rows > 0))
             return true;
     return false;
 }
@@ -268,6 +276,16 @@ static bool restarted(const struct tr_records *runs)
 {
     for (int i = 0; i < runs->count; i++)
         if (runs->list[i].starts > 1)
+            return true;
+    return false;
+}
+
+/* Does a log say when its run began and ended? */
+static bool have_dates(const struct tr_records *runs)
+{
+    for (int i = 0; i < runs->count; i++)
+        if (runs->list[i].origin == TR_ORIGIN_MEASURED &&
+            !isnan(tr_allocation_of(&runs->list[i]).allocated))
             return true;
     return false;
 }
@@ -314,7 +332,7 @@ static enum tr_status make_auto(const struct tr_present *p, bool page, struct tr
         [SHOW_GROUPS] = p->groups != NULL,
         [SHOW_SUMMARY] = true,
         [SHOW_STARTS] = restarted(p->runs),
-        [SHOW_GOODPUT] = page || restarted(p->runs),
+        [SHOW_GOODPUT] = restarted(p->runs) || (page && have_dates(p->runs)),
         [SHOW_SLOW] = have_slow(p->runs),
         [SHOW_BREAKDOWN] = have_timers(p->runs),
         [SHOW_SCALING] = gpus_differ(p->runs),
@@ -369,15 +387,36 @@ static enum tr_status write_to(const struct options *o, const struct tr_table *t
     return close_output(o->output, f);
 }
 
+static void release_words(struct tr_words *w)
+{
+    for (int i = 0; i < w->count; i++)
+        free(w->word[i]);
+    free(w->word);
+}
+
+/* The searches in folders that are looked at; a folder need not have any. */
+static void find_searches(const struct tr_words *logs, struct tr_words *out)
+{
+    for (int i = 0; i < logs->count; i++) {
+        const struct tr_words one = {.word = &logs->word[i], .count = 1};
+
+        if (tr_logs_is_folder(logs->word[i]) && tr_logs_searches(&one, out) != TR_OK)
+            continue;
+    }
+}
+
 static enum tr_status write_page(const struct options *o, const struct tr_words *logs,
                                  const struct tr_present *p, const struct tr_table *t, int count)
 {
+    struct tr_words searches = {0};
     char *title;
     FILE *f;
 
     TR_TRY(open_output(o->html, &f));
     title = title_of(logs);
-    tr_page_write(title, t, count, p, f);
+    find_searches(logs, &searches);
+    tr_page_write(title, t, count, p, &searches, f);
+    release_words(&searches);
     free(title);
     return close_output(o->html, f);
 }
@@ -431,10 +470,15 @@ static enum tr_status plot_runs(const struct options *o, const struct tr_present
 
 static enum tr_status plot_files(const struct options *o, const struct tr_words *files)
 {
-    struct tr_plot plot;
-    enum tr_status s = tr_plot_files((enum tr_plot_kind)o->plot, files->word, files->count, &plot);
+    struct tr_words searches = {0};
+    struct tr_plot plot = {0};
+    enum tr_status s = tr_logs_searches(files, &searches);
 
-    return write_plot(o, &plot, s);
+    if (s == TR_OK)
+        s = tr_plot_files((enum tr_plot_kind)o->plot, searches.word, searches.count, &plot);
+    s = write_plot(o, &plot, s);
+    release_words(&searches);
+    return s;
 }
 
 static enum tr_status write_timeline(const struct options *o, const char *path)
@@ -533,9 +577,10 @@ static enum tr_status check_picture(const struct options *o)
 static enum tr_status check(const struct options *o, const struct tr_words *logs)
 {
     if (logs->count == 0)
-        return TR_FAIL(TR_ECONFIG,
-                       "trireme report needs the log of a training, or several; - is the "
-                       "standard input");
+        return TR_FAIL(
+            TR_ECONFIG,
+            "trireme report needs the log of a training, or several, or what `trireme plan "
+            "--json` or `trireme sim --json` printed; - is the standard input");
     if (o->timeline && (logs->count != 1 || o->plot != TR_PLOT_NONE || o->show != SHOW_AUTO ||
                         o->format != TR_TABLE_TEXT))
         return TR_FAIL(TR_ECONFIG,
@@ -599,7 +644,7 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
     if (s == TR_OK && o->group_by)
         s = tr_groups_parse(o->group_by, shown, &groups);
     if (s == TR_OK)
-        s = tr_logs_read(logs, o->join, tr_plot_takes_plans((enum tr_plot_kind)o->plot), &runs);
+        s = tr_logs_read(logs, o->join, true, &runs);
     override(o, &runs);
     if (s == TR_OK)
         s = o->plot == TR_PLOT_NONE ? write_tables(o, logs, &p) : plot_runs(o, &p);
@@ -625,9 +670,7 @@ int tr_cmd_report(int argc, char **argv)
     s = tr_options_parse(&table, &o, argc - 1, argv + 1, &logs);
     if (s == TR_OK)
         s = report(&o, &logs);
-    for (int i = 0; i < logs.count; i++)
-        free(logs.word[i]);
-    free(logs.word);
+    release_words(&logs);
     tr_options_release(&table, &o);
     return tr_status_exit_code(s);
 }

@@ -254,6 +254,8 @@ static void print_json(const struct ask *a, const struct tr_plan *p, const struc
             json_pack("{s:f, s:f}", "lower", m->row[i].lower, "higher", m->row[i].higher));
     if (a->sensitivities)
         json_object_set(all, "sensitivities", list);
+    json_object_set_new(all, "shape", tr_plan_shape_json(p));
+    json_object_set_new(all, "options", tr_plan_options_json(p));
     json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     putchar('\n');
     json_decref(list);

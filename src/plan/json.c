@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <stdlib.h>
+
 #include "config/flops.h"
 #include "plan/plan_parts.h"
 
@@ -9,7 +11,7 @@ static json_t *packed(json_t *x)
     return x;
 }
 
-static json_t *shape_json(const struct tr_plan *p)
+json_t *tr_plan_shape_json(const struct tr_plan *p)
 {
     const struct tr_shape *s = &p->shape;
     char list[TR_LAYOUT_TEXT];
@@ -23,6 +25,15 @@ static json_t *shape_json(const struct tr_plan *p)
         "global_batch", (json_int_t)s->batches.global_batch, "micro_batches", s->batches.micros,
         "layers", (json_int_t)s->dims.layers, "padded_vocabulary", (json_int_t)s->dims.vocab_padded,
         "parameters", p->params, "parameters_padded", p->padded));
+}
+
+json_t *tr_plan_options_json(const struct tr_plan *p)
+{
+    char *text = tr_config_get_json(&p->config, NULL);
+    json_t *options = packed(json_loads(text, 0, NULL));
+
+    free(text);
+    return options;
 }
 
 /* `name` as it stands in tables, with - for _. */
@@ -227,7 +238,7 @@ json_t *tr_plan_json(const struct tr_plan *p)
 
     for (int i = 0; i < p->shape.layout.p; i++)
         json_array_append_new(stages, stage_json(p, &p->stage[i]));
-    json_object_set_new(all, "shape", shape_json(p));
+    json_object_set_new(all, "shape", tr_plan_shape_json(p));
     json_object_set_new(all, "machine", machine_json(p));
     json_object_set_new(all, "stages", stages);
     json_object_set_new(all, "largest_stage", json_integer(p->worst));
@@ -241,5 +252,6 @@ json_t *tr_plan_json(const struct tr_plan *p)
     json_object_set_new(all, "others", others_json(p));
     json_object_set_new(all, "fewest", p->least.world ? other_json(&p->least) : json_null());
     json_object_set_new(all, "run", budget_json(&p->budget));
+    json_object_set_new(all, "options", tr_plan_options_json(p));
     return all;
 }

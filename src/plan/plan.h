@@ -223,6 +223,11 @@ void tr_plan_zero_text(const struct tr_plan *p, FILE *f);
 json_t *tr_plan_zero_json(const struct tr_plan *p);
 json_t *tr_plan_whole_json(const struct tr_plan *p);
 
+/* Layout, batches and size of the model, and all options with their values, as `trireme report` reads them of plans and
+   simulations; new references. */
+json_t *tr_plan_shape_json(const struct tr_plan *p);
+json_t *tr_plan_options_json(const struct tr_plan *p);
+
 /* All of it; a new reference. */
 json_t *tr_plan_json(const struct tr_plan *p);
 

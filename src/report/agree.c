@@ -12,10 +12,10 @@ struct tr_loss *tr_record_losses(const struct tr_record *r, int64_t *count)
 
     if (!out)
         tr_die(TR_ERESOURCE, "no memory left for the losses of a run");
-    for (int64_t i = 0; i < r->rows; i++)
+    for (int64_t i = 0; i < r->rows && r->origin == TR_ORIGIN_MEASURED; i++)
         out[i] = (struct tr_loss){i > 0 ? r->row[i - 1].iteration : 0, r->row[i].iteration,
                                   r->row[i].field[TR_FIELD_LOSS]};
-    *count = r->rows;
+    *count = r->origin == TR_ORIGIN_MEASURED ? r->rows : 0;
     return out;
 }
 

@@ -33,15 +33,33 @@ static const struct {
 #undef ROLE
 };
 
-static const char *const part_keys[] = {
-#define PART(symbol, key) key,
+static const struct {
+    const char *key, *plan, *what;
+    bool logs;
+} parts[] = {
+#define PART(symbol, key, colour, logs, plan, what) {key, plan, what, logs},
 #include "report/parts.def"
 #undef PART
 };
 
 const char *tr_part_key(enum tr_part p)
 {
-    return part_keys[p];
+    return parts[p].key;
+}
+
+const char *tr_part_what(enum tr_part p)
+{
+    return parts[p].what;
+}
+
+bool tr_part_is_of(enum tr_part p, enum tr_origin o)
+{
+    return o == TR_ORIGIN_MEASURED ? parts[p].logs : *parts[p].plan != '\0';
+}
+
+double tr_breakdown_bubble(const struct tr_breakdown *b)
+{
+    return b->part[TR_PART_FILL] + b->part[TR_PART_DRAIN] + b->part[TR_PART_BUBBLE];
 }
 
 /* The role of a timer; ROLES if it has none. */
@@ -180,7 +198,23 @@ static struct tr_selection select_timed(const struct tr_record *r, int64_t warmu
     return s;
 }
 
-enum tr_status tr_break_down(const struct tr_record *r, int64_t warmup, struct tr_breakdown *out)
+/* Of a plan or a simulation, which said its parts. */
+static enum tr_status take_parts(const struct tr_record *r, struct tr_breakdown *out)
+{
+    *out = (struct tr_breakdown){.balance = r->origin == TR_ORIGIN_SIMULATED ? 1.0 : NAN,
+                                 .lines = r->rows};
+    if (r->rows == 0)
+        return TR_FAIL(TR_EDATA,
+                       "%s has no times, because it was planned without a machine: plan it with "
+                       "--machine",
+                       r->name);
+    out->ms = r->row[0].field[TR_FIELD_ELAPSED];
+    memcpy(out->part, r->part, sizeof out->part);
+    return TR_OK;
+}
+
+static enum tr_status add_up_timers(const struct tr_record *r, int64_t warmup,
+                                    struct tr_breakdown *out)
 {
     struct tr_selection s = select_timed(r, warmup);
     struct sums sums = add_up(r, &s);
@@ -198,4 +232,9 @@ enum tr_status tr_break_down(const struct tr_record *r, int64_t warmup, struct t
     }
     tr_selection_release(&s);
     return status;
+}
+
+enum tr_status tr_break_down(const struct tr_record *r, int64_t warmup, struct tr_breakdown *out)
+{
+    return r->origin == TR_ORIGIN_MEASURED ? add_up_timers(r, warmup, out) : take_parts(r, out);
 }

@@ -29,14 +29,11 @@
  *
  * Of a table over all ranks the last one's are taken where it names them, else the largest, without
  * timers that the last stage never has.
+ *
+ * A plan or a simulation says its parts itself (parts.def): a plan of the stage that takes longest, a simulation
+ * of the mean rank.  They tell sums inside layers and waiting for replicas apart, and do not tell fill
+ * from drain.
  */
-enum tr_part {
-#define PART(symbol, key) TR_PART_##symbol,
-#include "report/parts.def"
-#undef PART
-    TR_PARTS
-};
-
 struct tr_breakdown {
     double ms; /* elapsed, the sum of the parts */
     double part[TR_PARTS];
@@ -50,11 +47,17 @@ struct tr_breakdown {
     bool of_last;   /* the last rank's numbers; else the largest of all ranks */
 };
 
+/* All waiting for other stages: fill and drain, or bubble. */
+double tr_breakdown_bubble(const struct tr_breakdown *b);
+
 /* TR_ECONFIG if the log lacks a number that an option can say; TR_EDATA if it has not the timers,
    or no line that counts. */
 enum tr_status tr_break_down(const struct tr_record *r, int64_t warmup,
                              struct tr_breakdown *out) TR_MUST_CHECK;
 
+/* Its name; what a plan or simulation means by it; whether logs, and those, tell it. */
 const char *tr_part_key(enum tr_part p);
+const char *tr_part_what(enum tr_part p);
+bool tr_part_is_of(enum tr_part p, enum tr_origin o);
 
 #endif

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "report/agree.h"
 #include "util/file.h"
@@ -38,18 +39,20 @@ static char *all_names(void)
 {
     char *names = NULL;
 
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        names = tr_text_join(names, ", ", presets[i].name);
+    names = tr_text_join(names, ", ", "or some of");
     for (int i = 0; i < COLUMNS; i++)
-        names = tr_text_join(names, ", ", known[i].name);
+        names = tr_text_join(names, i > 0 ? ", " : " ", known[i].name);
     return names;
 }
 
 static enum tr_status unknown(const char *option, const char *name)
 {
     char *names = all_names();
-    enum tr_status s = TR_FAIL(TR_ECONFIG,
-                               "%s: there is no column '%s', so the table cannot be made; give "
-                               "jean-zay, megatron, or some of %s",
-                               option, name, names);
+    enum tr_status s =
+        TR_FAIL(TR_ECONFIG, "%s: there is no column '%s', so the table cannot be made; give %s",
+                option, name, names);
 
     free(names);
     return s;
@@ -58,7 +61,7 @@ static enum tr_status unknown(const char *option, const char *name)
 static int find(const char *name)
 {
     for (int i = 0; i < COLUMNS; i++)
-        if (strcmp(known[i].name, name) == 0)
+        if (strcasecmp(known[i].name, name) == 0)
             return i;
     return -1;
 }
@@ -69,6 +72,34 @@ bool tr_columns_have(const struct tr_columns *c, int which)
         if (c->which[i] == which)
             return true;
     return false;
+}
+
+/* The columns of a preset, or NULL. */
+static const char *preset(const char *name)
+{
+    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
+        if (strcasecmp(presets[i].name, name) == 0)
+            return presets[i].columns;
+    return NULL;
+}
+
+/* With the columns of presets in place of their names; owned by the caller. */
+static char *unfold(const char *list)
+{
+    char *copy = tr_format("%s", list), *rest = copy, *all = NULL;
+
+    while (rest) {
+        char *word = strsep(&rest, ","), *end = word + strlen(word);
+        const char *columns;
+
+        while (end > word && end[-1] == ' ')
+            *--end = '\0';
+        word += strspn(word, " ");
+        columns = preset(word);
+        all = tr_text_join(all, ",", columns ? columns : word);
+    }
+    free(copy);
+    return all;
 }
 
 /* "NAME" or "NAME=HEADER", which is cut in two. */
@@ -101,10 +132,7 @@ enum tr_status tr_columns_parse(const char *option, const char *list, struct tr_
 {
     char *rest;
 
-    for (size_t i = 0; i < sizeof presets / sizeof *presets; i++)
-        if (strcmp(presets[i].name, list) == 0)
-            list = presets[i].columns;
-    *out = (struct tr_columns){.list = tr_format("%s", list)};
+    *out = (struct tr_columns){.list = unfold(list)};
     rest = out->list;
     while (rest)
         TR_TRY(add(out, option, strsep(&rest, ",")));
@@ -149,7 +177,10 @@ static void put_notes(struct tr_table *t, const struct tr_record *r, const struc
 {
     int end = tr_record_end(r);
 
-    if (r->rows == 0)
+    if (r->origin != TR_ORIGIN_MEASURED)
+        tr_table_text(t, "%s%s%s", tr_origin_text(r->origin), *r->machine ? " on " : ", no machine",
+                      r->machine);
+    else if (r->rows == 0)
         tr_table_text(t, "failed: %s", tr_end_text(end));
     else if (end != TR_END_UNKNOWN && !tr_end_orderly(end))
         tr_table_text(t, "%" PRId64 " iterations, then %s", s->last, tr_end_text(end));

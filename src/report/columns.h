@@ -13,9 +13,9 @@ struct tr_columns {
     char *list; /* owned */
 };
 
-/* `list` is the name of a preset, or "NAME[=HEADER],...".  TR_ECONFIG for a name that columns.def lacks, an
-   empty header and a column that is there twice; the sentence names the option.  *out is released by
-   the caller in any case. */
+/* `list` is "NAME[=HEADER],...", capital letters or not, in which the name of a preset stands for its columns.  TR_ECONFIG
+   for a name that columns.def lacks, an empty header and a column that is there twice; the sentence names the
+   option.  *out is released by the caller in any case. */
 enum tr_status tr_columns_parse(const char *option, const char *list,
                                 struct tr_columns *out) TR_MUST_CHECK;
 void tr_columns_release(struct tr_columns *c);

@@ -16,6 +16,14 @@ enum tr_look {
     TR_LOOK_IDEAL   /* a dashed grey line without points, or in bars a mark across */
 };
 
+/* The colours of palette.def; the first is each series' own in its turn. */
+enum tr_colour {
+    TR_COLOUR_IN_TURN,
+#define COLOUR(symbol, name, rgb) TR_COLOUR_##symbol,
+#include "report/palette.def"
+#undef COLOUR
+};
+
 struct tr_series {
     char *name;    /* owned */
     double *x, *y; /* [count], owned; points with a NAN are left out */
@@ -23,6 +31,7 @@ struct tr_series {
         *high; /* [count], owned: the interval that y lies in; y itself where none is known */
     int64_t count;
     enum tr_look look;
+    enum tr_colour colour;
     bool
         below; /* in the lower panel, with the look of the series before it and no name in the legend */
 };

@@ -11,16 +11,17 @@
  *
  *   title, legend | upper panel | lower panel | names of the axis, caption
  *
- * Widths of texts are estimated from the mean width of a letter, 0.64 of its size in wide fonts such as DejaVu Sans.  Lengths are mm.
+ * Widths of texts are estimated from the mean width of a letter, 0.64 of its size in wide fonts such as DejaVu Sans, and 0.57
+ * in sentences, which have blanks and more narrow letters.  Lengths are mm.
  */
-static const double MM_OF_POINT = 25.4 / 72.0, LETTER = 0.64, LINE = 1.3;
+static const double MM_OF_POINT = 25.4 / 72.0, LETTER = 0.64, IN_SENTENCES = 0.57, LINE = 1.3;
 
 /* Sizes in letters: of the margin, of a sample in the legend with the gap behind it, of a row of bars, of
    the numbers at the x axis. */
 static const double EDGE = 0.6, SAMPLE = 2.0, GAP = 0.6, ROW = 2.4, TICS = 2.0;
 
 static const char *const colours[] = {
-#define COLOUR(name, rgb) rgb,
+#define COLOUR(symbol, name, rgb) rgb,
 #include "report/palette.def"
 #undef COLOUR
 };
@@ -331,7 +332,7 @@ static double body_of(const struct page *g)
 /* Letters that a bar's name has room for. */
 static int name_letters(const struct page *g)
 {
-    return (int)(0.3 * g->width / letters(g, 1.0));
+    return (int)(0.36 * g->width / letters(g, 1.0));
 }
 
 static double left_of(const struct page *g)
@@ -382,7 +383,7 @@ static enum tr_status lay_out(const struct tr_plot *p, struct page *g)
 
     *g = (struct page){
         .p = p, .em = tr_draw_points(p) * MM_OF_POINT, .width = s->width > 0.0 ? s->width : 160.0};
-    most = (int)((g->width - 2.0 * EDGE * g->em) / letters(g, 1.0));
+    most = (int)((g->width - 2.0 * EDGE * g->em) / (IN_SENTENCES * g->em));
     g->title = wrap(p->title, most);
     g->note = wrap(p->note ? p->note : "", most);
     lay_legend(g);
@@ -442,7 +443,10 @@ static int turn_of(const struct tr_plot *p, int series)
 static const char *colour_of(const struct tr_plot *p, int series)
 {
     enum tr_look look = p->series[series].look;
+    enum tr_colour own = p->series[series].colour;
 
+    if (own != TR_COLOUR_IN_TURN)
+        return colours[own - 1];
     return look == TR_LOOK_FAINT   ? faint
            : look == TR_LOOK_IDEAL ? ideal
                                    : colours[turn_of(p, series) % COLOURS];
@@ -496,7 +500,8 @@ static void put_sample(const struct page *g, int series, double x, double y, FIL
         fprintf(f, " fillcolor rgb '%s' fillstyle solid 1 noborder\n", colour);
         return;
     }
-    if (has_line(s)) {
+    /* A point alone has no line in the panel. */
+    if (has_line(s) && (s->count > 1 || s->look == TR_LOOK_IDEAL)) {
         bool up = g->p->stacked;
 
         fputs("set arrow from ", f);

@@ -49,6 +49,7 @@ libtrireme_a_SOURCES += \
 	src/report/plot.h \
 	src/report/plot_axis.c \
 	src/report/plot_memory.c \
+	src/report/plot_names.c \
 	src/report/plot_parts.h \
 	src/report/plot_scaling.c \
 	src/report/plots.def \
@@ -58,6 +59,7 @@ libtrireme_a_SOURCES += \
 	src/report/reader.h \
 	src/report/record.c \
 	src/report/record.h \
+	src/report/record_argument.c \
 	src/report/roles.def \
 	src/report/run_args.def \
 	src/report/run_config.c \

@@ -18,23 +18,6 @@ static const struct {
 #include "report/fields.def"
 };
 
-static const struct {
-    const char *name;
-    enum tr_fact fact;
-} arguments[] = {
-#define FACT(symbol, key, option, help) {option, TR_FACT_##symbol},
-#define ARGUMENT(symbol, argument) {argument, TR_FACT_##symbol},
-#include "report/facts.def"
-};
-
-static const struct {
-    const char *name, *value;
-} model_arguments[] = {
-#define SAYS(name, value, change) {name, value},
-#include "report/model_args.def"
-#undef SAYS
-};
-
 /* ---- an iteration line ---- */
 
 static void take_field(struct tr_reader *r, struct tr_row *row, const struct tr_scan_field *f)
@@ -143,8 +126,7 @@ static void read_traffic(struct tr_reader *r, const char *at)
 
 static void set_fact(struct tr_reader *r, enum tr_fact f, double x)
 {
-    if (x > 0.0 && x < 0x1p53)
-        tr_reader_record(r)->fact[f] = x;
+    tr_record_set_fact(tr_reader_record(r), f, x);
 }
 
 /* at: "using world size:". */
@@ -232,23 +214,11 @@ static void read_arguments(struct tr_reader *r, const char *at)
     r->saw_arguments = r->in_arguments = true;
 }
 
-/* What an argument says of the architecture. */
-static void read_model(struct tr_record *run, const char *name, size_t length, const char *value)
-{
-    if (tr_argument_is(name, length, "model-family"))
-        run->family = tr_family_find(value);
-    for (size_t i = 0; i < sizeof model_arguments / sizeof model_arguments[0]; i++)
-        if (tr_argument_is(name, length, model_arguments[i].name) &&
-            strcmp(value, model_arguments[i].value) == 0)
-            run->says |= 1U << i;
-}
-
 /* "  name ...... value" inside the block of arguments.  Is it such a line? */
 static bool read_argument(struct tr_reader *r)
 {
     const char *dots = memmem(r->line, strnlen(r->line, TR_FIELD_BYTES), " ..", 3), *name, *s;
     size_t length;
-    double x;
 
     if (!dots)
         return false;
@@ -258,16 +228,7 @@ static bool read_argument(struct tr_reader *r)
     s = dots + 1 + strspn(dots + 1, ".");
     if (!tr_scan_text(&s, " "))
         return false;
-    tr_record_add_argument(tr_reader_record(r), name, length, s);
-    if ((tr_argument_is(name, length, "checkpoint-activations") && strcmp(s, "True") == 0) ||
-        (tr_argument_is(name, length, "recompute-granularity") && strcmp(s, "full") == 0))
-        tr_reader_record(r)->recompute = true;
-    if (tr_argument_is(name, length, "use-tp-pp-dp-mapping") && strcmp(s, "True") == 0)
-        tr_reader_record(r)->tp_pp_dp = true;
-    read_model(tr_reader_record(r), name, length, s);
-    for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
-        if (tr_argument_is(name, length, arguments[i].name) && tr_scan_number(&s, &x))
-            set_fact(r, arguments[i].fact, x);
+    tr_record_take_argument(tr_reader_record(r), name, length, s);
     return true;
 }
 

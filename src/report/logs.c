@@ -19,6 +19,7 @@ struct found {
     const char *root;
     char **path; /* [paths], owned */
     int64_t paths, seen;
+    bool plans; /* those of JSON, too */
 };
 
 static bool is_log_name(const char *name)
@@ -30,6 +31,13 @@ static bool is_log_name(const char *name)
         if (strcmp(end, ends[i]) == 0)
             return true;
     return false;
+}
+
+static bool is_plan_name(const char *name)
+{
+    const char *end = strrchr(name, '.');
+
+    return end && strcmp(end, ".json") == 0;
 }
 
 static int is_shown(const struct dirent *entry)
@@ -47,7 +55,8 @@ static enum tr_status look_at(struct found *f, char *path, int depth)
 
     if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         s = look_into(f, path, depth + 1);
-    } else if (is_log_name(path) && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+    } else if ((is_log_name(path) || (f->plans && is_plan_name(path))) && stat(path, &st) == 0 &&
+               S_ISREG(st.st_mode)) {
         f->path = tr_grow(f->path, f->paths, sizeof *f->path);
         f->path[f->paths++] = path;
         return TR_OK;
@@ -101,37 +110,57 @@ static void tell_odd(struct tr_records *runs, const char *log)
 
 static enum tr_status read_log(const char *path, bool join, struct tr_records *out)
 {
-    TR_TRY(tr_log_read(path, join && out->count > 0 ? TR_LOG_GOES_ON : TR_LOG_APART, out));
+    const bool goes_on =
+        join && out->count > 0 && out->list[out->count - 1].origin == TR_ORIGIN_MEASURED;
+
+    TR_TRY(tr_log_read(path, goes_on ? TR_LOG_GOES_ON : TR_LOG_APART, out));
     tell_odd(out, path);
     return TR_OK;
 }
 
-/* Files that only look like logs have nothing of training in them. */
+/* JSON that was cut may have been a plan. */
+static bool is_plan(const char *path)
+{
+    const enum tr_plan_file kind = tr_plan_file_kind(path);
+
+    if (kind == TR_PLAN_FILE_BROKEN)
+        tr_log(TR_LOG_WARNING, "left out: %s", tr_last_error());
+    return kind == TR_PLAN_FILE_RUN;
+}
+
+/* Files that only look like logs have nothing of training in them; JSON may be anything. */
 static enum tr_status read_found(const struct found *f, bool join, struct tr_records *out)
 {
-    int64_t logs = 0;
+    int64_t read = 0, logs = 0, named = 0;
 
     for (int64_t i = 0; i < f->paths; i++) {
-        const enum tr_status s = read_log(f->path[i], join, out);
+        const bool plan = is_plan_name(f->path[i]);
+        enum tr_status s;
 
+        if (plan && !is_plan(f->path[i]))
+            continue;
+        s = plan ? tr_plan_file_read(f->path[i], out) : read_log(f->path[i], join, out);
         memset(out->odd, 0, sizeof out->odd);
-        if (s != TR_OK && s != TR_EDATA)
+        if (s != TR_OK && (plan || s != TR_EDATA))
             return s;
-        logs += s == TR_OK;
+        read += s == TR_OK;
+        named += !plan;
+        logs += !plan && s == TR_OK;
     }
-    if (logs == 0)
+    if (read == 0)
         return TR_FAIL(TR_EDATA,
                        "the folder %s has no log of a training (%" PRId64
-                       " files below it end in .log, .out or .txt), so there is nothing to report: "
-                       "give the folder that the output of the runs is in",
-                       f->root, f->paths);
-    if (logs < f->paths)
+                       " files below it end in .log, .out or .txt)%s, so there is nothing to "
+                       "report: give the folder that the output of the runs is in",
+                       f->root, named,
+                       f->plans ? " and no plan or simulation in JSON (.json)" : "");
+    if (logs < named)
         tr_log(TR_LOG_INFO, "%s: %" PRId64 " of %" PRId64 " files are logs of a training", f->root,
-               logs, f->paths);
+               logs, named);
     return TR_OK;
 }
 
-static bool is_folder(const char *path)
+bool tr_logs_is_folder(const char *path)
 {
     struct stat st;
 
@@ -148,19 +177,62 @@ static char *bare(const char *folder)
     return tr_format("%.*s", (int)n, folder);
 }
 
-static enum tr_status read_folder(const char *word, bool join, struct tr_records *out)
+static void release(struct found *f)
+{
+    for (int64_t i = 0; i < f->paths; i++)
+        free(f->path[i]);
+    free(f->path);
+}
+
+static enum tr_status read_folder(const char *word, bool join, bool plans, struct tr_records *out)
 {
     char *root = bare(word);
-    struct found f = {.root = root};
+    struct found f = {.root = root, .plans = plans};
     enum tr_status s = look_into(&f, root, 0);
 
     if (s == TR_OK)
         s = read_found(&f, join, out);
-    for (int64_t i = 0; i < f.paths; i++)
-        free(f.path[i]);
-    free(f.path);
+    release(&f);
     free(root);
     return s;
+}
+
+/* ---- searches ---- */
+
+static void add_word(struct tr_words *to, const char *path)
+{
+    to->word = tr_grow(to->word, to->count, sizeof *to->word);
+    to->word[to->count++] = tr_format("%s", path);
+}
+
+static enum tr_status add_searches(const char *word, struct tr_words *out)
+{
+    char *root = bare(word);
+    struct found f = {.root = root, .plans = true};
+    enum tr_status s = look_into(&f, root, 0);
+    const int before = out->count;
+
+    for (int64_t i = 0; i < f.paths && s == TR_OK; i++)
+        if (is_plan_name(f.path[i]) && tr_plan_file_kind(f.path[i]) == TR_PLAN_FILE_SEARCH)
+            add_word(out, f.path[i]);
+    if (s == TR_OK && out->count == before)
+        s = TR_FAIL(TR_EDATA,
+                    "the folder %s has no file NAME.json that `trireme plan --search --json` "
+                    "printed: keep one there, or give it by its name",
+                    root);
+    release(&f);
+    free(root);
+    return s;
+}
+
+enum tr_status tr_logs_searches(const struct tr_words *words, struct tr_words *out)
+{
+    for (int i = 0; i < words->count; i++)
+        if (tr_logs_is_folder(words->word[i]))
+            TR_TRY(add_searches(words->word[i], out));
+        else
+            add_word(out, words->word[i]);
+    return TR_OK;
 }
 
 /* ---- names ---- */
@@ -171,7 +243,7 @@ static char *folder_of(const char *word)
     const char *slash = strrchr(word, '/');
     char *root = bare(word), *folder;
 
-    if (is_folder(word))
+    if (tr_logs_is_folder(word))
         folder = tr_format("%s/", strcmp(root, "/") == 0 ? "" : root);
     else
         folder = tr_format("%.*s", slash ? (int)(slash - word) + 1 : 0, word);
@@ -214,8 +286,8 @@ enum tr_status tr_logs_read(const struct tr_words *words, bool join, bool plans,
                             struct tr_records *out)
 {
     for (int i = 0; i < words->count; i++) {
-        if (is_folder(words->word[i]))
-            TR_TRY(read_folder(words->word[i], join, out));
+        if (tr_logs_is_folder(words->word[i]))
+            TR_TRY(read_folder(words->word[i], join, plans, out));
         else if (plans && tr_plan_file_is(words->word[i]))
             TR_TRY(tr_plan_file_read(words->word[i], out));
         else

@@ -15,8 +15,8 @@
  *
  * A run is named by its path, without the folders that all words share; of a single folder that is
  * the path below it.  What a log has that is not as it should be becomes a warning.  With `join` each
- * log may go on with the last run of the log before it; with `plans` a file that `trireme plan --json` printed is
- * one, too (report/plan_file.h).
+ * log may go on with the last run of the log before it; with `plans` what `trireme plan --json` and `trireme sim --json`
+ * printed is a run, too (report/plan_file.h), of a folder in files whose names end in .json; other JSON there is left out.
  *
  * Appends to *out, which the caller releases in any case.  TR_EIO for what cannot be read; TR_EDATA for a file
  * that is no log, and for a folder that has none; TR_ECONFIG for a folder beyond the limits.
@@ -24,5 +24,13 @@
 enum { TR_LOGS_DEPTH = 16, TR_LOGS_MOST = 100000 };
 enum tr_status tr_logs_read(const struct tr_words *words, bool join, bool plans,
                             struct tr_records *out) TR_MUST_CHECK;
+
+/*
+ * The files that `trireme plan --search --json` printed: the words that are no folders, and of each folder those whose names
+ * end in .json.  Appends to *out, whose words and list the caller frees.  Errors as above; TR_EDATA for a
+ * folder without any.
+ */
+bool tr_logs_is_folder(const char *word);
+enum tr_status tr_logs_searches(const struct tr_words *words, struct tr_words *out) TR_MUST_CHECK;
 
 #endif

@@ -13,31 +13,65 @@ static const struct {
     const char *table;
     enum tr_plot_kind plot;
 } figures[] = {
-    {"runs", TR_PLOT_LOSS},
-    {"summary", TR_PLOT_THROUGHPUT},
-    {"breakdown", TR_PLOT_BREAKDOWN},
-    {"scaling", TR_PLOT_SCALING},
+    {"runs", TR_PLOT_LOSS},           {"summary", TR_PLOT_THROUGHPUT}, {"summary", TR_PLOT_MEMORY},
+    {"breakdown", TR_PLOT_BREAKDOWN}, {"scaling", TR_PLOT_SCALING},
 };
 
-static bool has_points(const struct tr_plot *plot)
+/* A figure over a run needs two points of one. */
+static bool is_worth_it(enum tr_plot_kind kind, const struct tr_plot *plot)
 {
+    const int64_t least = tr_plot_has_x(kind) ? 2 : 1;
+
     for (int i = 0; i < plot->count; i++)
-        if (plot->series[i].count > 0)
+        if (plot->series[i].count >= least)
             return true;
     return false;
 }
 
+enum { FIGURES = sizeof figures / sizeof figures[0] };
+
+static void put_sentence(const char *s, FILE *f)
+{
+    fputs("<p>", f);
+    tr_html_text(s, f);
+    fputs("</p>\n", f);
+}
+
+/* A study without a loss says why. */
 static void put_figures(const char *table, const struct tr_present *p, FILE *f)
 {
-    for (int i = 0; i < (int)(sizeof figures / sizeof figures[0]); i++) {
+    for (int i = 0; i < FIGURES; i++) {
         struct tr_plot plot = {0};
+        enum tr_status s;
 
         if (strcmp(figures[i].table, table) != 0)
             continue;
-        if (tr_plot_of(figures[i].plot, p, &plot) == TR_OK && has_points(&plot))
+        s = tr_plot_of(figures[i].plot, p, &plot);
+        if (s == TR_OK && is_worth_it(figures[i].plot, &plot))
             tr_page_figure(&plot, i, f);
+        else if (figures[i].plot == TR_PLOT_LOSS)
+            put_sentence(s == TR_OK ? "No figure of the loss: no run has two lines with one."
+                                    : tr_last_error(),
+                         f);
         tr_plot_release(&plot);
     }
+}
+
+/* Of files that turn out to be no searches, the reason. */
+static void put_searches(const struct tr_words *searches, FILE *f)
+{
+    struct tr_plot plot = {0};
+    enum tr_status s;
+
+    if (searches->count == 0)
+        return;
+    fputs("<h2 id=\"search\">Searches</h2>\n", f);
+    s = tr_plot_files(TR_PLOT_PARETO, searches->word, searches->count, &plot);
+    if (s == TR_OK)
+        tr_page_figure(&plot, FIGURES, f);
+    else
+        put_sentence(tr_last_error(), f);
+    tr_plot_release(&plot);
 }
 
 /* A table that has no rows has its reasons. */
@@ -50,11 +84,8 @@ static void put_table(const struct tr_table *t, const struct tr_present *p, FILE
     }
     if (t->notes > 0)
         fprintf(f, "<h2 id=\"%s\">%s</h2>\n", t->key, t->title);
-    for (int i = 0; i < t->notes; i++) {
-        fputs("<p>", f);
-        tr_html_text(t->note[i], f);
-        fputs("</p>\n", f);
-    }
+    for (int i = 0; i < t->notes; i++)
+        put_sentence(t->note[i], f);
 }
 
 static void put_arguments(const struct tr_record *r, FILE *f)
@@ -77,7 +108,7 @@ static void put_arguments(const struct tr_record *r, FILE *f)
 }
 
 void tr_page_write(const char *title, const struct tr_table *t, int count,
-                   const struct tr_present *p, FILE *f)
+                   const struct tr_present *p, const struct tr_words *searches, FILE *f)
 {
     tr_html_begin(title, f);
     fputs("<h1>", f);
@@ -85,6 +116,7 @@ void tr_page_write(const char *title, const struct tr_table *t, int count,
     fprintf(f, "</h1>\n<p>%d run%s.</p>\n", p->runs->count, tr_plural(p->runs->count));
     for (int i = 0; i < count; i++)
         put_table(&t[i], p, f);
+    put_searches(searches, f);
     fputs("<h2 id=\"options\">Options of the runs</h2>\n", f);
     for (int i = 0; i < p->runs->count; i++)
         put_arguments(&p->runs->list[i], f);

@@ -15,11 +15,22 @@
 
 enum { MOST_STAGES = 1 << 16 };
 
+static bool is_stdin(const char *path)
+{
+    return strcmp(path, "-") == 0;
+}
+
 bool tr_plan_file_is(const char *path)
 {
-    FILE *f = strcmp(path, "-") == 0 ? NULL : fopen(path, "re");
+    FILE *f;
     int c = ' ';
 
+    if (is_stdin(path)) {
+        c = getchar();
+        ungetc(c, stdin);
+        return c == '{';
+    }
+    f = fopen(path, "re");
     while (f && isspace(c))
         c = getc(f);
     if (f)
@@ -27,16 +38,19 @@ bool tr_plan_file_is(const char *path)
     return c == '{';
 }
 
+static const char run_verbs[] = "trireme plan --json` or `trireme sim --json";
+
 static enum tr_status open_json(const char *path, const char *what, json_t **out)
 {
-    FILE *f = fopen(path, "re");
+    FILE *f = is_stdin(path) ? stdin : fopen(path, "re");
     json_error_t why;
 
     *out = NULL;
     if (!f)
         return TR_FAIL(TR_EIO, "cannot open %s: %s", path, strerror(errno));
     *out = json_loadf(f, 0, &why);
-    fclose(f);
+    if (f != stdin)
+        fclose(f);
     if (!*out)
         return TR_FAIL(TR_EDATA, "%s is not what `%s` prints: line %d of it is no JSON (%s)", path,
                        what, why.line, why.text);
@@ -79,51 +93,210 @@ static bool take_stage(const json_t *stage, struct tr_record *r)
     return true;
 }
 
-static bool take_plan(const json_t *plan, struct tr_record *r)
+static void take_shape(const json_t *shape, struct tr_record *r)
 {
     static const struct {
         const char *key;
         enum tr_fact fact;
-    } sizes[] = {{"ranks", TR_FACT_WORLD},
-                 {"tensor_parallel", TR_FACT_TP},
-                 {"pipeline_parallel", TR_FACT_PP},
-                 {"data_parallel", TR_FACT_DP},
-                 {"model_chunks", TR_FACT_CHUNKS}};
-    const json_t *shape = json_object_get(plan, "shape"), *stages = json_object_get(plan, "stages");
+    } sizes[] = {{"ranks", TR_FACT_WORLD},          {"tensor_parallel", TR_FACT_TP},
+                 {"pipeline_parallel", TR_FACT_PP}, {"data_parallel", TR_FACT_DP},
+                 {"model_chunks", TR_FACT_CHUNKS},  {"micro_batch", TR_FACT_MICRO_BATCH},
+                 {"global_batch", TR_FACT_BATCH},   {"micro_batches", TR_FACT_MICROS},
+                 {"layers", TR_FACT_LAYERS},        {"padded_vocabulary", TR_FACT_VOCAB}};
     const char *order = json_string_value(json_object_get(shape, "rank_order"));
-    const json_t *stage;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const double x = number(shape, sizes[i].key);
+
+        if (is_count(x, 1.0, 0x1p53))
+            tr_record_set_fact(r, sizes[i].fact, x);
+    }
+    r->tp_pp_dp = order && strcmp(order, "tp-pp-dp") == 0;
+}
+
+/* As a log prints it; owned by the caller. */
+static char *option_text(const json_t *value)
+{
+    if (json_is_string(value))
+        return tr_format("%s", json_string_value(value));
+    if (json_is_integer(value))
+        return tr_format("%lld", (long long)json_integer_value(value));
+    if (json_is_real(value))
+        return tr_format("%g", json_real_value(value));
+    return tr_format("%s", json_is_true(value) ? "True" : json_is_false(value) ? "False" : "None");
+}
+
+static void take_options(const json_t *options, struct tr_record *r)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)options, name, value)
+    {
+        char *text = option_text(value);
+
+        tr_record_take_argument(r, name, strlen(name), text);
+        free(text);
+    }
+}
+
+/* Names of profiles have small letters, "jean-zay-v100-16g". */
+static void take_machine(const char *name, const char *title, double nodes, struct tr_record *r)
+{
+    char large[sizeof r->machine];
+    size_t n = 0;
+
+    snprintf(r->machine, sizeof r->machine, "%s", name ? name : "");
+    for (; r->machine[n]; n++)
+        large[n] = (char)toupper((unsigned char)r->machine[n]);
+    large[n] = '\0';
+    r->gpu = tr_gpu_in(large);
+    if (!r->gpu && title)
+        r->gpu = tr_gpu_in(title);
+    tr_record_set_fact(r, TR_FACT_NODES, nodes);
+}
+
+/* The only line of a run that was not measured: an iteration of so many seconds. */
+static void take_iteration(double seconds, struct tr_record *r)
+{
+    struct tr_row row = {.iteration = 1};
+
+    for (int f = 0; f < TR_FIELDS; f++)
+        row.field[f] = NAN;
+    row.field[TR_FIELD_ELAPSED] = 1e3 * seconds;
+    row.field[TR_FIELD_BATCH] = r->fact[TR_FACT_BATCH];
+    r->row = tr_grow(r->row, 0, sizeof *r->row);
+    r->row[0] = row;
+    r->rows = r->lines = 1;
+}
+
+/* Of `seconds` an iteration; each part is an object's `key`, or a number.  What is left is "other". */
+static bool take_parts(const json_t *parts, const char *key, double seconds, struct tr_record *r)
+{
+    static const char *const names[] = {
+#define PART(symbol, key, colour, logs, plan, what) plan,
+#include "report/parts.def"
+#undef PART
+    };
+    double sum = 0.0;
+
+    if (!(seconds > 0.0) || !json_is_object(parts))
+        return false;
+    take_iteration(seconds, r);
+    for (int p = 0; p < TR_PARTS; p++) {
+        const double x =
+            key ? number(json_object_get(parts, names[p]), key) : number(parts, names[p]);
+
+        r->part[p] = x > 0.0 && p != TR_PART_OTHER ? 1e3 * x : 0.0;
+        sum += r->part[p];
+    }
+    r->part[TR_PART_OTHER] = fmax(1e3 * seconds - sum, 0.0);
+    return r->part[TR_PART_COMPUTE] > 0.0;
+}
+
+/* With jitter the parts are those of the first draw and the time is the median: they are shares of it. */
+static bool take_simulation(const json_t *sim, struct tr_record *r)
+{
+    const json_t *spent = json_object_get(sim, "seconds_of_a_rank"), *cause;
+    const double median = number(json_object_get(sim, "iteration_seconds"), "p50");
+    const char *name;
+    double sum = 0.0;
+
+    r->origin = TR_ORIGIN_SIMULATED;
+    take_machine(json_string_value(json_object_get(sim, "machine")), NULL, number(sim, "nodes"), r);
+    json_object_foreach((json_t *)spent, name, cause) sum += number(cause, "mean");
+    if (!(median > 0.0) || !take_parts(spent, "mean", sum, r))
+        return false;
+    for (int p = 0; p < TR_PARTS; p++)
+        r->part[p] *= median / sum;
+    r->row[0].field[TR_FIELD_ELAPSED] = 1e3 * median;
+    return true;
+}
+
+/* Without a machine it has no times. */
+static bool take_plan(const json_t *plan, struct tr_record *r)
+{
+    const json_t *stages = json_object_get(plan, "stages"), *stage;
+    const json_t *machine = json_object_get(plan, "machine");
+    const json_t *seconds = json_object_get(plan, "seconds");
     bool good = json_array_size(stages) > 0;
     size_t i;
 
-    for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        r->fact[sizes[i].fact] = number(shape, sizes[i].key);
-        good &= is_count(r->fact[sizes[i].fact], 1.0, 1e9);
-    }
-    r->tp_pp_dp = order && strcmp(order, "tp-pp-dp") == 0;
+    r->origin = TR_ORIGIN_PLANNED;
+    take_machine(json_string_value(json_object_get(machine, "name")),
+                 json_string_value(json_object_get(machine, "title")), number(machine, "nodes"), r);
     json_array_foreach(stages, i, stage) good &= take_stage(stage, r);
-    return good;
+    return good &&
+           (!json_is_object(seconds) || take_parts(seconds, NULL, number(seconds, "total"), r));
 }
 
-enum tr_status tr_plan_file_read(const char *path, struct tr_records *out)
+static struct tr_record *add_record(const char *path, struct tr_records *out)
 {
     struct tr_record *r;
-    json_t *plan;
-    bool good;
 
-    TR_TRY(open_json(path, "trireme plan --json", &plan));
     out->list = tr_grow(out->list, out->count, sizeof *out->list);
     r = &out->list[out->count++];
     memset(r, 0, sizeof *r);
     for (int f = 0; f < TR_FACTS; f++)
         r->fact[f] = NAN;
-    r->name = tr_printable(tr_format("%s", path));
-    good = take_plan(plan, r);
-    json_decref(plan);
+    r->validation = NAN;
+    r->name = tr_printable(tr_format("%s", is_stdin(path) ? "standard input" : path));
+    r->ours = true;
+    r->start = tr_grow(r->start, 0, sizeof *r->start);
+    r->start[r->starts++] = (struct tr_start){
+        .end = TR_END_UNKNOWN, .ready = NAN, .before = NAN, .saving = NAN, .again = NAN};
+    return r;
+}
+
+/* Does the record say a layout? */
+static bool has_layout(const struct tr_record *r)
+{
+    return r->fact[TR_FACT_WORLD] >= 1.0 && r->fact[TR_FACT_TP] >= 1.0 &&
+           r->fact[TR_FACT_PP] >= 1.0 && r->fact[TR_FACT_DP] >= 1.0;
+}
+
+enum tr_plan_file tr_plan_file_kind(const char *path)
+{
+    enum tr_plan_file kind = TR_PLAN_FILE_OTHER;
+    json_t *all;
+
+    if (!tr_plan_file_is(path))
+        return kind;
+    if (open_json(path, run_verbs, &all) != TR_OK)
+        return TR_PLAN_FILE_BROKEN;
+    if (json_is_object(json_object_get(all, "shape")))
+        kind = TR_PLAN_FILE_RUN;
+    else if (json_is_array(json_object_get(all, "pareto")))
+        kind = TR_PLAN_FILE_SEARCH;
+    json_decref(all);
+    return kind;
+}
+
+enum tr_status tr_plan_file_read(const char *path, struct tr_records *out)
+{
+    struct tr_record *r;
+    json_t *all;
+    bool good;
+
+    TR_TRY(open_json(path, run_verbs, &all));
+    if (json_is_array(json_object_get(all, "pareto"))) {
+        json_decref(all);
+        return TR_FAIL(TR_EDATA,
+                       "%s is a search of many runs, which only --plot pareto draws: plan one of "
+                       "them with `trireme plan --json`",
+                       path);
+    }
+    r = add_record(path, out);
+    take_options(json_object_get(all, "options"), r);
+    take_shape(json_object_get(all, "shape"), r);
+    good = json_object_get(all, "seconds_of_a_rank") ? take_simulation(all, r) : take_plan(all, r);
+    good &= has_layout(r);
+    json_decref(all);
     if (!good)
         return TR_FAIL(TR_EDATA,
-                       "%s is not what `trireme plan --json` prints: it has no layout, or a stage "
-                       "without its rank and bytes; make it again with this version",
-                       path);
+                       "%s is not what `%s` prints: it lacks the layout, the times, or a stage's "
+                       "rank and bytes; make it again with this version",
+                       path, run_verbs);
     return TR_OK;
 }
 

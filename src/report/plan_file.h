@@ -4,15 +4,27 @@
 
 #include "report/record.h"
 
-/* What `trireme plan --json` printed, read from a file. */
+/* What `trireme plan --json`, `trireme sim --json` and `trireme plan --search --json` printed, read from a file, or as "-"
+   from the standard input. */
 
-/* Does the file begin with '{', as no log does?  False for one that cannot be read, and for "-". */
+/* Does the file begin with '{', as no log does?  False for one that cannot be read.  The standard input is still all
+   there afterwards. */
 bool tr_plan_file_is(const char *path);
 
+/* What it is, for files of a folder, which may be something else.  Of one that is no JSON tr_last_error() says why. */
+enum tr_plan_file {
+    TR_PLAN_FILE_OTHER,
+    TR_PLAN_FILE_BROKEN,
+    TR_PLAN_FILE_RUN,
+    TR_PLAN_FILE_SEARCH
+};
+enum tr_plan_file tr_plan_file_kind(const char *path);
+
 /*
- * A plan as a run without iterations: its layout, and for the first rank of each stage what a log calls
- * "max allocated": all but the context of the device, NCCL and scratch memory of kernels.
- * TR_EIO if it cannot be read, TR_EDATA if it is no plan.
+ * A plan or a simulation as a run that was not measured: its options, its layout and one iteration with its parts; the
+ * time of a simulation is its median.  Of a plan also, for the first rank of each stage, what a log
+ * calls "max allocated": all but the context of the device, NCCL and scratch memory of kernels.
+ * TR_EIO if it cannot be read, TR_EDATA if it is neither.
  */
 enum tr_status tr_plan_file_read(const char *path, struct tr_records *out) TR_MUST_CHECK;
 

@@ -6,6 +6,28 @@
 #include "report/breakdown.h"
 #include "report/plot_parts.h"
 #include "util/file.h"
+#include "util/text.h"
+
+/* A plot over a run has no line of one that was only planned or simulated: `why`. */
+static enum tr_status leave_out_plans(const struct tr_records *runs, const char *what,
+                                      const char *why, struct tr_plot *out)
+{
+    int64_t points = 0;
+    bool plans = false;
+
+    for (int i = 0; i < runs->count; i++)
+        plans |= runs->list[i].origin != TR_ORIGIN_MEASURED;
+    for (int i = 0; i < out->count; i++)
+        points += out->series[i].count;
+    tr_plot_short_series(out);
+    if (points == 0)
+        return TR_FAIL(TR_EDATA, "there is no %s to draw, because %s%s: add the log of a run", what,
+                       plans ? why : "no iteration line has it",
+                       plans && runs->count > 1 ? ", and no log has it" : "");
+    if (plans)
+        tr_plot_note(out, tr_format("Runs without a line were not measured: %s.", why));
+    return TR_OK;
+}
 
 enum tr_status tr_plot_loss(const struct tr_present *p, struct tr_plot *out)
 {
@@ -17,7 +39,7 @@ enum tr_status tr_plot_loss(const struct tr_present *p, struct tr_plot *out)
         for (int64_t n = 0; n < r->rows; n++)
             tr_plot_point(out, (double)r->row[n].iteration, r->row[n].field[TR_FIELD_LOSS]);
     }
-    return TR_OK;
+    return leave_out_plans(p->runs, "loss", "plans and simulations train nothing", out);
 }
 
 static bool know_tokens(const struct tr_records *runs)
@@ -41,7 +63,7 @@ enum tr_status tr_plot_throughput(const struct tr_present *p, struct tr_plot *ou
         double batch = tr_record_fact(r, TR_FACT_BATCH);
 
         tr_plot_series(out, tr_format("%s", r->name), TR_LOOK_LINE);
-        for (int64_t n = 0; n < r->rows; n++) {
+        for (int64_t n = 0; n < r->rows && r->origin == TR_ORIGIN_MEASURED; n++) {
             const double *field = r->row[n].field;
             double samples = isnan(field[TR_FIELD_BATCH]) ? batch : field[TR_FIELD_BATCH];
 
@@ -49,65 +71,8 @@ enum tr_status tr_plot_throughput(const struct tr_present *p, struct tr_plot *ou
                           1e3 * each * samples / field[TR_FIELD_ELAPSED]);
         }
     }
-    return TR_OK;
-}
-
-static const char *base_of(const char *name)
-{
-    const char *slash = strrchr(name, '/');
-
-    return slash && slash[1] ? slash + 1 : name;
-}
-
-static bool bases_differ(const struct tr_records *runs)
-{
-    for (int i = 0; i < runs->count; i++)
-        for (int k = 0; k < i; k++)
-            if (strcmp(base_of(runs->list[i].name), base_of(runs->list[k].name)) == 0)
-                return false;
-    return true;
-}
-
-/* How many bytes all names begin with, and end with, up to a letter that parts words. */
-static void shared_ends(char *const *name, int count, size_t *head, size_t *tail)
-{
-    size_t n = strlen(name[0]);
-
-    *head = *tail = n;
-    for (int i = 1; i < count; i++) {
-        size_t m = strlen(name[i]), same = 0;
-
-        while (same < *head && name[0][same] == name[i][same])
-            same++;
-        *head = same;
-        for (same = 0; same < *tail && same < m && name[0][n - 1 - same] == name[i][m - 1 - same];)
-            same++;
-        *tail = same;
-    }
-    while (*head > 0 && !strchr("-_./ ", name[0][*head - 1]))
-        --*head;
-    while (*tail > 0 && !strchr("-_./ #", name[0][n - *tail]))
-        --*tail;
-}
-
-/* Short names of the bars: without folders and without what all of them begin and end with, as long as something is
-   left that tells them apart.  "a-18b.log" and "a-30b.log" are "18b" and "30b". */
-static void shorten_bars(struct tr_plot *p)
-{
-    size_t head, tail;
-
-    if (p->bars < 2)
-        return;
-    shared_ends(p->bar, p->bars, &head, &tail);
-    for (int i = 0; i < p->bars; i++)
-        if (strlen(p->bar[i]) <= head + tail)
-            return;
-    for (int i = 0; i < p->bars; i++) {
-        size_t n = strlen(p->bar[i]) - head - tail;
-
-        memmove(p->bar[i], p->bar[i] + head, n);
-        p->bar[i][n] = '\0';
-    }
+    return leave_out_plans(p->runs, "throughput over a run",
+                           "plans and simulations have one time for all iterations", out);
 }
 
 /* Iterations whose parts are more than they: what is below zero has no place in a bar. */
@@ -136,11 +101,63 @@ static void mark_overlaps(const struct tr_breakdown *b, struct tr_plot *out)
     free(list);
 }
 
+static const enum tr_colour part_colours[] = {
+#define PART(symbol, key, colour, logs, plan, what) TR_COLOUR_##colour,
+#include "report/parts.def"
+#undef PART
+};
+
+/* A bar for each run that can be broken down, whose parts are then in b. */
+static enum tr_status add_bars(const struct tr_present *p, struct tr_breakdown *b,
+                               bool origins[TR_ORIGINS], struct tr_plot *out)
+{
+    enum tr_status worst = TR_OK;
+    char *left_out = NULL;
+
+    for (int i = 0; i < p->runs->count; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+        enum tr_status s = tr_break_down(r, p->warmup, &b[out->bars]);
+
+        if (s == TR_OK) {
+            tr_plot_bar(out, tr_format("%s", r->name));
+            origins[r->origin] = true;
+            continue;
+        }
+        worst = s;
+        left_out = tr_text_join(left_out, ", ", r->name);
+    }
+    if (left_out && out->bars > 0)
+        tr_plot_note(out, tr_format("Without timers, or what they need: %s.", left_out));
+    free(left_out);
+    return out->bars > 0 ? TR_OK : worst;
+}
+
+/* Logs alone tell fill from drain; beside a plan or a simulation they are one. */
+static void join_bubble(const bool *origins, struct tr_breakdown *b, struct tr_plot *out)
+{
+    const bool told = !origins[TR_ORIGIN_PLANNED] && !origins[TR_ORIGIN_SIMULATED];
+
+    if (told)
+        return;
+    out->title = "Parts of an iteration";
+    for (int n = 0; n < out->bars; n++) {
+        b[n].part[TR_PART_BUBBLE] = tr_breakdown_bubble(&b[n]);
+        b[n].part[TR_PART_FILL] = b[n].part[TR_PART_DRAIN] = 0.0;
+    }
+    if (origins[TR_ORIGIN_MEASURED])
+        tr_plot_note(out, tr_format("Logs: of the last stage, whose timers count sums over tensor "
+                                    "ranks as compute."));
+    if (origins[TR_ORIGIN_PLANNED])
+        tr_plot_note(out, tr_format("Plans: of the stage that takes longest."));
+    if (origins[TR_ORIGIN_SIMULATED])
+        tr_plot_note(out, tr_format("Simulations: mean of all ranks."));
+}
+
 enum tr_status tr_plot_breakdown(const struct tr_present *p, struct tr_plot *out)
 {
     struct tr_breakdown *b = calloc((size_t)p->runs->count + 1, sizeof *b);
-    const bool bare = bases_differ(p->runs);
-    enum tr_status worst = TR_OK;
+    bool origins[TR_ORIGINS] = {false};
+    enum tr_status s;
 
     if (!b)
         tr_die(TR_ERESOURCE, "no memory left for a plot");
@@ -148,49 +165,38 @@ enum tr_status tr_plot_breakdown(const struct tr_present *p, struct tr_plot *out
                             .x_label = "run",
                             .y_label = "ms",
                             .stacked = true};
-    for (int i = 0; i < p->runs->count; i++) {
-        enum tr_status s = tr_break_down(&p->runs->list[i], p->warmup, &b[out->bars]);
-
-        if (s == TR_OK)
-            tr_plot_bar(out, tr_format("%s", bare ? base_of(p->runs->list[i].name)
-                                                  : p->runs->list[i].name));
-        else
-            worst = s;
-    }
-    shorten_bars(out);
+    s = add_bars(p, b, origins, out);
+    tr_plot_short_names(out->bar, out->bars);
+    join_bubble(origins, b, out);
     for (int part = 0; part < TR_PARTS; part++) {
+        bool any = false;
+
+        for (int o = 0; o < TR_ORIGINS; o++)
+            any |= origins[o] && tr_part_is_of((enum tr_part)part, (enum tr_origin)o);
+        if (!any)
+            continue;
         tr_plot_series(out, tr_format("%s", tr_part_key((enum tr_part)part)), TR_LOOK_LINE);
+        out->series[out->count - 1].colour = part_colours[part];
         for (int n = 0; n < out->bars; n++)
             if (b[n].part[part] > 0.0)
                 tr_plot_point(out, n, b[n].part[part]);
     }
     mark_overlaps(b, out);
     free(b);
-    return out->bars > 0 ? TR_OK : worst;
+    return s;
 }
 
 static enum tr_status (*const of_runs[])(const struct tr_present *from, struct tr_plot *to) = {
-#define PLOT(symbol, name, function, axis, plans) [TR_PLOT_##symbol] = tr_plot_##function,
+#define PLOT(symbol, name, function, axis) [TR_PLOT_##symbol] = tr_plot_##function,
 #define PLOT_FILES(symbol, name, function) [TR_PLOT_##symbol] = NULL,
 #include "report/plots.def"
 };
 
 static enum tr_status (*const of_files[])(char *const *path, int count, struct tr_plot *to) = {
-#define PLOT(symbol, name, function, axis, plans) [TR_PLOT_##symbol] = NULL,
+#define PLOT(symbol, name, function, axis) [TR_PLOT_##symbol] = NULL,
 #define PLOT_FILES(symbol, name, function) [TR_PLOT_##symbol] = tr_plot_##function,
 #include "report/plots.def"
 };
-
-bool tr_plot_takes_plans(enum tr_plot_kind kind)
-{
-    static const bool takes[] = {
-#define PLOT(symbol, name, function, axis, plans) [TR_PLOT_##symbol] = plans,
-#define PLOT_FILES(symbol, name, function) [TR_PLOT_##symbol] = false,
-#include "report/plots.def"
-    };
-
-    return takes[kind];
-}
 
 bool tr_plot_of_files(enum tr_plot_kind kind)
 {

@@ -8,7 +8,7 @@
 /* What is plotted of runs; the values are those of --plot. */
 enum tr_plot_kind {
     TR_PLOT_NONE,
-#define PLOT(symbol, name, function, axis, plans) TR_PLOT_##symbol,
+#define PLOT(symbol, name, function, axis) TR_PLOT_##symbol,
 #define PLOT_FILES(symbol, name, function) TR_PLOT_##symbol,
 #include "report/plots.def"
 };
@@ -30,9 +30,6 @@ enum tr_status tr_plot_of(enum tr_plot_kind kind, const struct tr_present *p,
 enum tr_status tr_plot_against(enum tr_plot_kind kind, const struct tr_present *p, enum tr_plot_x x,
                                struct tr_plot *out) TR_MUST_CHECK;
 bool tr_plot_has_x(enum tr_plot_kind kind);
-
-/* Does it take plans beside logs, report/plan_file.h? */
-bool tr_plot_takes_plans(enum tr_plot_kind kind);
 
 /* One that is not of logs but of what other verbs print as JSON, the files path[count].  TR_EIO, TR_EDATA
    if one cannot be read, or is something else. */

@@ -8,7 +8,7 @@
 #include "util/file.h"
 
 static const bool has_axis[] = {
-#define PLOT(symbol, name, function, axis, plans) [TR_PLOT_##symbol] = axis,
+#define PLOT(symbol, name, function, axis) [TR_PLOT_##symbol] = axis,
 #define PLOT_FILES(symbol, name, function) [TR_PLOT_##symbol] = false,
 #include "report/plots.def"
 };

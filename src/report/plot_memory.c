@@ -21,19 +21,18 @@ static int stage_of(const struct tr_record *r, int rank, int stages)
                        : (int)fmin(floor(rank / (world / stages)), stages);
 }
 
+static bool has_memory(const struct tr_record *r)
+{
+    for (int i = 0; i < r->memories; i++)
+        if (!isnan(r->memory[i].max_allocated))
+            return true;
+    return false;
+}
+
 static enum tr_status check(const struct tr_record *r)
 {
     static const enum tr_fact needed[] = {TR_FACT_WORLD, TR_FACT_PP, TR_FACT_TP};
-    bool any = false;
 
-    for (int i = 0; i < r->memories; i++)
-        any |= !isnan(r->memory[i].max_allocated);
-    if (!any)
-        return TR_FAIL(TR_EDATA,
-                       "%s has no lines of memory, \"[Rank 0] (after 10 iterations) memory (MB)\": "
-                       "they come after the first lines of a log of training; a log of "
-                       "--log-format terminal has none",
-                       r->name);
     for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
         if (!(tr_record_fact(r, needed[i]) >= 1.0))
             return tr_record_lacks(r, needed[i], "--plot memory");
@@ -85,24 +84,65 @@ static void choose_unit(struct tr_plot *out)
         }
 }
 
+static bool has_bars(const struct tr_plot *p)
+{
+    for (int i = 0; i < p->count; i++)
+        for (int64_t n = 0; n < p->series[i].count; n++)
+            if (p->series[i].low[n] < p->series[i].high[n])
+                return true;
+    return false;
+}
+
+/* The runs that say nothing of memory; simulations never do.  NULL if there is none; owned by the caller. */
+static char *without_memory(const struct tr_records *runs)
+{
+    char *list = NULL;
+
+    for (int i = 0; i < runs->count; i++)
+        if (!has_memory(&runs->list[i]) && runs->list[i].origin != TR_ORIGIN_SIMULATED)
+            list = tr_text_join(list, ", ", runs->list[i].name);
+    return list;
+}
+
+static enum tr_status no_memory(const struct tr_records *runs)
+{
+    return TR_FAIL(TR_EDATA,
+                   "%s%s has no lines of memory, \"[Rank 0] (after 10 iterations) memory (MB)\": "
+                   "they come after the first lines of a log of training; a log of --log-format "
+                   "terminal has none, nor has a simulation; add what `trireme plan --json` prints",
+                   runs->count > 0 ? runs->list[0].name : "no log",
+                   runs->count > 1 ? ", like all the others," : "");
+}
+
 enum tr_status tr_plot_memory(const struct tr_present *p, struct tr_plot *out)
 {
+    char *without = without_memory(p->runs);
+
     *out = (struct tr_plot){.title = "Memory of a rank",
                             .x_label = "pipeline stage",
                             .y_label = "memory (MiB)",
                             .from_zero = true,
                             .ticks = true};
+    if (without)
+        tr_plot_note(out, tr_format("Without lines of memory: %s.", without));
+    free(without);
     for (int i = 0; i < p->runs->count; i++) {
         const struct tr_record *r = &p->runs->list[i];
 
+        if (!has_memory(r))
+            continue;
         TR_TRY(check(r));
         tr_plot_series(out, tr_format("%s", r->name), TR_LOOK_LINE);
         plot_stages(r, out);
     }
+    if (out->count == 0)
+        return no_memory(p->runs);
     choose_unit(out);
-    tr_plot_note(
-        out, tr_format("Largest allocation of the fullest rank of a stage; bars reach down to that "
-                       "of the emptiest that the log has."));
+    tr_plot_short_series(out);
+    tr_plot_note(out, tr_format("Largest allocation of the fullest rank of a stage%s",
+                                has_bars(out) ? "; bars reach down to that of the emptiest that "
+                                                "the log has."
+                                              : "."));
     return TR_OK;
 }
 

@@ -5,12 +5,20 @@
 #include "report/plot.h"
 
 /* Common parts of plot.c and plot_*.c: what makes a plot of runs. */
-#define PLOT(symbol, name, function, axis, plans)                                      \
+#define PLOT(symbol, name, function, axis)                                             \
     enum tr_status tr_plot_##function(const struct tr_present *p, struct tr_plot *out) \
         TR_MUST_CHECK;
 #define PLOT_FILES(symbol, name, function)                                               \
     enum tr_status tr_plot_##function(char *const *path, int count, struct tr_plot *out) \
         TR_MUST_CHECK;
 #include "report/plots.def"
+
+/* Short names of runs for bars and legends, in place of name[count], which are owned: without folders and ".log", and
+   without what all of them begin and end with, as long as something is left that tells them apart.
+   "a-18b.log" and "a-30b.log" become "18b" and "30b"; the name of a run alone stays. */
+void tr_plot_short_names(char **name, int count);
+
+/* The same of all series. */
+void tr_plot_short_series(struct tr_plot *p);
 
 #endif

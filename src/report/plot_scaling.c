@@ -20,8 +20,9 @@ struct scaled {
 struct plotted {
     struct scaled *run; /* [count], those that have lines that count */
     int count;
-    const struct tr_record *base;
-    double fewest, most; /* GPUs */
+    const struct tr_record *base[TR_ORIGINS]; /* NULL: nothing is from there */
+    bool shown[TR_ORIGINS];                   /* a run that is from there */
+    double fewest, most;                      /* GPUs */
 };
 
 static double known(const struct tr_record *r, enum tr_fact f)
@@ -40,10 +41,58 @@ static void note_left_out(const struct tr_record *r, struct tr_plot *out)
                        r->name));
 }
 
+static void find_bases(const struct tr_present *p, struct plotted *x)
+{
+    x->fewest = INFINITY;
+    for (int o = 0; o < TR_ORIGINS; o++) {
+        x->base[o] = tr_scale_base(p->runs->list, p->runs->count, (enum tr_origin)o, p->warmup);
+        if (!x->base[o])
+            continue;
+        x->fewest = fmin(x->fewest, tr_record_fact(x->base[o], TR_FACT_WORLD));
+    }
+    x->most = x->fewest;
+}
+
+/* Against the base of its origin, which need not be on the fewest GPUs of all. */
+static void scale(const struct plotted *x, const struct tr_present *p, struct scaled *one)
+{
+    const struct tr_record *base = x->base[one->run->origin];
+    double larger;
+
+    if (!base)
+        return;
+    larger = tr_record_fact(base, TR_FACT_WORLD) / x->fewest;
+    tr_scale(one->run, base, p->warmup, &one->of);
+    one->of.speed_up *= larger;
+    one->of.speed_up_low *= larger;
+    one->of.speed_up_high *= larger;
+}
+
+/* Was the same simulated that this run plans?  Its point would hide the other, which takes more into account. */
+static bool is_simulated_too(const struct tr_records *runs, const struct tr_record *r)
+{
+    static const enum tr_fact same[] = {TR_FACT_WORLD,  TR_FACT_TP,    TR_FACT_PP,
+                                        TR_FACT_CHUNKS, TR_FACT_BATCH, TR_FACT_LAYERS,
+                                        TR_FACT_HIDDEN};
+
+    for (int i = 0; i < runs->count && r->origin == TR_ORIGIN_PLANNED; i++) {
+        const struct tr_record *other = &runs->list[i];
+        size_t k = 0;
+
+        while (k < sizeof same / sizeof same[0] &&
+               fabs(known(other, same[k]) - known(r, same[k])) < 0.5)
+            k++;
+        if (other->origin == TR_ORIGIN_SIMULATED && k == sizeof same / sizeof same[0])
+            return true;
+    }
+    return false;
+}
+
 static void find_scales(const struct tr_present *p, struct plotted *x, struct tr_plot *out)
 {
-    x->base = tr_scale_base(p->runs->list, p->runs->count, p->warmup);
-    x->fewest = x->most = tr_record_fact(x->base, TR_FACT_WORLD);
+    bool hidden = false;
+
+    find_bases(p, x);
     x->run = calloc((size_t)p->runs->count, sizeof *x->run);
     if (!x->run)
         tr_die(TR_ERESOURCE, "no memory left for a plot");
@@ -51,8 +100,12 @@ static void find_scales(const struct tr_present *p, struct plotted *x, struct tr
         const struct tr_record *r = &p->runs->list[i];
         struct scaled *one = &x->run[x->count];
 
-        one->run = r;
-        tr_scale(r, x->base, p->warmup, &one->of);
+        if (is_simulated_too(p->runs, r)) {
+            hidden = true;
+            continue;
+        }
+        *one = (struct scaled){.run = r};
+        scale(x, p, one);
         if (!(one->of.speed_up > 0.0)) {
             note_left_out(r, out);
             continue;
@@ -61,13 +114,17 @@ static void find_scales(const struct tr_present *p, struct plotted *x, struct tr
         one->pp = known(r, TR_FACT_PP);
         one->chunks = known(r, TR_FACT_CHUNKS);
         x->most = fmax(x->most, one->of.gpus);
+        x->shown[r->origin] = true;
         x->count++;
     }
+    if (hidden)
+        tr_plot_note(out, tr_format("Plans of what was simulated, too, are not drawn."));
 }
 
 static bool same_layout(const struct scaled *a, const struct scaled *b)
 {
-    return fabs(a->tp - b->tp) + fabs(a->pp - b->pp) + fabs(a->chunks - b->chunks) < 0.5;
+    return a->run->origin == b->run->origin &&
+           fabs(a->tp - b->tp) + fabs(a->pp - b->pp) + fabs(a->chunks - b->chunks) < 0.5;
 }
 
 /* The base begins the lines of its layout, strong and weak. */
@@ -76,20 +133,32 @@ static bool in_family(const struct scaled *a, const struct scaled *first)
     return same_layout(a, first) && (a->of.kind == first->of.kind || a->of.kind == TR_SCALING_BASE);
 }
 
-/* "TP 4, PP 8, strong" */
-static char *family_name(const struct scaled *first)
+static int origins_of(const struct plotted *x)
 {
-    char *layout = first->tp > 0.0 && first->pp > 0.0
-                       ? tr_format("TP %.0f, PP %.0f", first->tp, first->pp)
-                       : tr_format("layout not known");
-    char *chunks =
-        first->chunks > 1.0 ? tr_format(" in %.0f chunks", first->chunks) : tr_format("%s", "");
-    char *name = first->of.kind == TR_SCALING_BASE
-                     ? tr_format("%s%s", layout, chunks)
-                     : tr_format("%s%s, %s", layout, chunks, tr_scaling_text(first->of.kind));
+    int n = 0;
 
-    free(layout);
-    free(chunks);
+    for (int o = 0; o < TR_ORIGINS; o++)
+        n += x->shown[o];
+    return n;
+}
+
+/* "TP 4, PP 8, strong", and where it is from if that differs. */
+static char *family_name(const struct plotted *x, const struct scaled *first)
+{
+    char *name = first->tp > 0.0 && first->pp > 0.0
+                     ? tr_format("TP %.0f, PP %.0f", first->tp, first->pp)
+                     : tr_format("layout not known");
+
+    if (first->chunks > 1.0) {
+        char *chunks = tr_format("in %.0f chunks", first->chunks);
+
+        name = tr_text_join(name, " ", chunks);
+        free(chunks);
+    }
+    if (first->of.kind != TR_SCALING_BASE)
+        name = tr_text_join(name, ", ", tr_scaling_text(first->of.kind));
+    if (origins_of(x) > 1)
+        name = tr_text_join(name, ", ", tr_origin_text(first->run->origin));
     return name;
 }
 
@@ -126,7 +195,7 @@ static void put_efficiency(const struct scaled *one, struct tr_plot *out)
 
 static void plot_family(const struct plotted *x, const struct scaled *first, struct tr_plot *out)
 {
-    tr_plot_series(out, family_name(first), TR_LOOK_LINE);
+    tr_plot_series(out, family_name(x, first), TR_LOOK_LINE);
     for (struct scaled *one = next_best(x, first, 0.0); one;
          one = next_best(x, first, one->of.gpus))
         put_speed_up(one, out);
@@ -216,10 +285,34 @@ static void note_intervals(const struct plotted *x, struct tr_plot *out)
                                     floor(100.0 * fmin(sure, 0.95) + 1e-9)));
 }
 
-static void note_base(const struct plotted *x, struct tr_plot *out)
+static void note_bases(const struct plotted *x, struct tr_plot *out)
 {
-    tr_plot_note(out, tr_format("Baseline: %s on %.0f GPU%s, efficiency 100 %%.", x->base->name,
-                                x->fewest, tr_plural((int64_t)x->fewest)));
+    char *list = NULL;
+
+    for (int o = 0; o < TR_ORIGINS; o++) {
+        double gpus;
+        char *one;
+
+        if (!x->shown[o])
+            continue;
+        gpus = tr_record_fact(x->base[o], TR_FACT_WORLD);
+        one = tr_format("%s on %.0f GPU%s", x->base[o]->name, gpus, tr_plural((int64_t)gpus));
+        list = tr_text_join(list, ", ", one);
+        free(one);
+    }
+    tr_plot_note(
+        out, tr_format("Baseline%s: %s, efficiency 100 %%.", origins_of(x) > 1 ? "s" : "", list));
+    free(list);
+}
+
+static void note_others(const struct plotted *x, struct tr_plot *out)
+{
+    for (int i = 0; i < x->count; i++)
+        if (x->run[i].of.kind == TR_SCALING_OTHER) {
+            tr_plot_note(out, tr_format("Other: of another model or batch, compared by the model's "
+                                        "operations."));
+            return;
+        }
 }
 
 /* Runs of a sweep are many on each number of GPUs, and in any order: lines join the best alone. */
@@ -241,7 +334,8 @@ enum tr_status tr_plot_scaling(const struct tr_present *p, struct tr_plot *out)
     plot_families(&x, out);
     plot_others(&x, out);
     plot_ideal(&x, out);
-    note_base(&x, out);
+    note_bases(&x, out);
+    note_others(&x, out);
     note_intervals(&x, out);
     free(x.run);
     return TR_OK;

@@ -30,15 +30,27 @@ void tr_present_summarize(const struct tr_present *p, const struct tr_record *r,
 void tr_present_note_warmup(const struct tr_present *p, struct tr_table *t)
 {
     int64_t warm = 0, interrupted = 0, lines = 0;
+    int measured = 0;
 
     for (int i = 0; i < p->runs->count; i++) {
-        struct tr_selection s = tr_select_rows(&p->runs->list[i], p->warmup);
+        struct tr_selection s;
 
+        if (p->runs->list[i].origin != TR_ORIGIN_MEASURED)
+            continue;
+        measured++;
+        s = tr_select_rows(&p->runs->list[i], p->warmup);
         warm += s.warm;
         interrupted += s.interrupted;
         lines += p->runs->list[i].rows;
         tr_selection_release(&s);
     }
+    if (measured < p->runs->count)
+        tr_table_note(t,
+                      "Planned and simulated runs are those of `trireme plan` and `trireme sim`: "
+                      "nobody measured them.  The column `from` of --columns tells which they "
+                      "are.");
+    if (measured == 0)
+        return;
     tr_table_note(
         t,
         "Of %" PRId64 " iteration lines %" PRId64 " do not count as warm-up (%s) and %" PRId64
@@ -77,6 +89,12 @@ static void add_times(struct tr_table *t, const struct tr_summary *s)
     tr_table_real(t, 100.0 * s->bubble, 1);
 }
 
+/* A number of lines, iterations or starts, of which a plan has none. */
+static void add_count(struct tr_table *t, const struct tr_record *r, int64_t n)
+{
+    tr_table_real(t, r->origin == TR_ORIGIN_MEASURED ? (double)n : NAN, 0);
+}
+
 static void add_rest(struct tr_table *t, const struct tr_record *r, const struct tr_summary *s)
 {
     tr_table_scaled(t, s->allocated, 0);
@@ -85,12 +103,12 @@ static void add_rest(struct tr_table *t, const struct tr_record *r, const struct
     tr_table_real(t, s->loss_last, -6);
     tr_table_real(t, s->loss_least, -6);
     tr_table_real(t, r->validation, -6);
-    tr_table_real(t, (double)s->skipped, 0);
-    tr_table_real(t, (double)s->nan, 0);
-    tr_table_real(t, (double)r->saves, 0);
-    tr_table_real(t, (double)r->starts, 0);
-    tr_table_real(t, (double)r->lost, 0);
-    tr_table_text(t, "%s", tr_end_text(tr_record_end(r)));
+    add_count(t, r, s->skipped);
+    add_count(t, r, s->nan);
+    add_count(t, r, r->saves);
+    add_count(t, r, r->starts);
+    add_count(t, r, r->lost);
+    tr_table_text(t, "%s", r->origin == TR_ORIGIN_MEASURED ? tr_end_text(tr_record_end(r)) : "");
 }
 
 /* Medians of energy and of what the lines "traffic" say, in the order of the columns. */
@@ -193,13 +211,16 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
 
         tr_present_summarize(p, r, &s);
         tr_table_text(t, "%s", r->name);
-        tr_table_text(t, "%s", r->ours ? "trireme" : tr_layout_text(r->layout));
-        tr_table_real(t, (double)s.first, 0);
-        tr_table_real(t, (double)s.last, 0);
-        tr_table_real(t, (double)s.lines, 0);
-        tr_table_real(t, (double)s.counted, 0);
-        tr_table_real(t, (double)s.warm, 0);
-        tr_table_real(t, (double)s.interrupted, 0);
+        tr_table_text(t, "%s",
+                      r->origin != TR_ORIGIN_MEASURED ? tr_origin_text(r->origin)
+                      : r->ours                       ? "trireme"
+                                                      : tr_layout_text(r->layout));
+        add_count(t, r, s.first);
+        add_count(t, r, s.last);
+        add_count(t, r, s.lines);
+        add_count(t, r, s.counted);
+        add_count(t, r, s.warm);
+        add_count(t, r, s.interrupted);
         add_times(t, &s);
         add_rest(t, r, &s);
         add_medians(t, p, r);
@@ -239,6 +260,8 @@ void tr_present_goodput(const struct tr_present *p, struct tr_table *t)
         const struct tr_allocation a = tr_allocation_of(r);
         const double hours[] = {a.start, a.saving, a.again, a.rest, a.between};
 
+        if (r->origin != TR_ORIGIN_MEASURED)
+            continue;
         tr_table_text(t, "%s", r->name);
         tr_table_real(t, (double)r->starts, 0);
         add_hours(t, &a, a.allocated);
@@ -273,7 +296,7 @@ void tr_present_starts(const struct tr_present *p, struct tr_table *t)
     for (int i = 0; i < p->runs->count; i++) {
         const struct tr_record *r = &p->runs->list[i];
 
-        for (int64_t n = 0; n < r->starts; n++) {
+        for (int64_t n = 0; n < r->starts && r->origin == TR_ORIGIN_MEASURED; n++) {
             const struct tr_start *s = &r->start[n];
 
             tr_table_text(t, "%s", r->name);
@@ -317,7 +340,8 @@ void tr_present_slow(const struct tr_present *p, struct tr_table *t)
 
 /* The timers of a part of the breakdown; for the pipeline bubble the expected time, and the timer
    that contains it. */
-static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr_part part)
+static void add_source(struct tr_table *t, const struct tr_record *r, const struct tr_breakdown *b,
+                       enum tr_part part)
 {
     static const char *const sources[TR_PARTS] = {
         [TR_PART_COMPUTE] = "forward-compute + backward-compute - batch-generator",
@@ -331,6 +355,12 @@ static void add_source(struct tr_table *t, const struct tr_breakdown *b, enum tr
     };
     bool fill = part == TR_PART_FILL, drain = part == TR_PART_DRAIN;
 
+    if (r->origin != TR_ORIGIN_MEASURED) {
+        tr_table_none(t);
+        tr_table_none(t);
+        tr_table_text(t, "%s: %s", tr_origin_text(r->origin), tr_part_what(part));
+        return;
+    }
     tr_table_real(t, fill ? b->fill_by_formula : drain ? b->drain_by_formula : NAN, 2);
     tr_table_real(t, fill ? b->fill_timer : drain ? b->drain_timer : NAN, 2);
     if (b->measured && (fill || drain))
@@ -348,12 +378,14 @@ static void add_parts(struct tr_table *t, const struct tr_record *r, const struc
     for (int part = 0; part < TR_PARTS; part++) {
         double hundredths = part == TR_PART_OTHER ? left : rint(b->part[part] * 100.0);
 
+        if (!tr_part_is_of((enum tr_part)part, r->origin))
+            continue;
         left -= hundredths;
         tr_table_text(t, "%s", r->name);
         tr_table_text(t, "%s", tr_part_key((enum tr_part)part));
         tr_table_real(t, hundredths / 100.0, 2);
         tr_table_real(t, hundredths / b->ms, 1);
-        add_source(t, b, (enum tr_part)part);
+        add_source(t, r, b, (enum tr_part)part);
     }
     tr_table_text(t, "%s", r->name);
     tr_table_text(t, "iteration");
@@ -361,8 +393,13 @@ static void add_parts(struct tr_table *t, const struct tr_record *r, const struc
     tr_table_real(t, 100.0, 1);
     tr_table_none(t);
     tr_table_none(t);
-    tr_table_text(t, "elapsed; timers of %s, in %" PRId64 " of the lines that count",
-                  b->of_last ? "the last rank" : "all ranks, the largest of them", b->lines);
+    if (r->origin != TR_ORIGIN_MEASURED)
+        tr_table_text(t, "%s, of %s", tr_origin_text(r->origin),
+                      r->origin == TR_ORIGIN_PLANNED ? "the stage that takes longest"
+                                                     : "the mean rank");
+    else
+        tr_table_text(t, "elapsed; timers of %s, in %" PRId64 " of the lines that count",
+                      b->of_last ? "the last rank" : "all ranks, the largest of them", b->lines);
 }
 
 enum tr_status tr_present_breakdown(const struct tr_present *p, struct tr_table *t)
@@ -378,8 +415,7 @@ enum tr_status tr_present_breakdown(const struct tr_present *p, struct tr_table 
     };
     enum tr_status worst = TR_OK;
 
-    tr_table_init(t, "breakdown", "Breakdown of an iteration of the last stage", columns,
-                  COUNT(columns));
+    tr_table_init(t, "breakdown", "Breakdown of an iteration", columns, COUNT(columns));
     for (int i = 0; i < p->runs->count; i++) {
         struct tr_breakdown b;
         enum tr_status s = tr_break_down(&p->runs->list[i], p->warmup, &b);
@@ -436,22 +472,28 @@ enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t
         {"total_tflops", "Product, TFLOP/s"},
         {"hfu_percent", "HFU, %"},
     };
-    const struct tr_record *base = tr_scale_base(p->runs->list, p->runs->count, p->warmup);
+    const struct tr_record *base[TR_ORIGINS];
+    char *named = NULL;
 
     tr_table_init(t, "scaling", "Scaling", columns, COUNT(columns));
     for (int i = 0; i < p->runs->count; i++)
         if (!(tr_record_fact(&p->runs->list[i], TR_FACT_WORLD) > 0.0))
             return tr_record_lacks(&p->runs->list[i], TR_FACT_WORLD, "the table of scaling");
-    if (!base)
+    for (int o = 0; o < TR_ORIGINS; o++) {
+        base[o] = tr_scale_base(p->runs->list, p->runs->count, (enum tr_origin)o, p->warmup);
+        named = base[o] ? tr_text_join(named, ", ", base[o]->name) : named;
+    }
+    if (!named)
         return TR_FAIL(TR_EDATA,
                        "no log has an iteration line that counts, so there is no scaling");
     for (int i = 0; i < p->runs->count; i++)
-        if (p->runs->list[i].rows > 0)
-            add_scaling(p, t, &p->runs->list[i], base);
+        if (p->runs->list[i].rows > 0 && base[p->runs->list[i].origin])
+            add_scaling(p, t, &p->runs->list[i], base[p->runs->list[i].origin]);
     tr_table_note(t,
                   "Efficiency: work per GPU and second against the smallest run, %s.  Strong: the "
                   "same batch; weak: a batch in proportion; other: work is the model's operations.",
-                  base->name);
+                  named);
+    free(named);
     tr_table_note(
         t, "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s of a GPU by "
            "formula sc21; over the peak it is HFU.  Exposed: transfers and gradient reductions; "

@@ -31,7 +31,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t);
 /* A row for each start of each run: from where, how far, why it ended. */
 void tr_present_starts(const struct tr_present *p, struct tr_table *t);
 
-/* A row for each run: where its time went, and its goodput. */
+/* A row for each run that was measured: where its time went, and its goodput. */
 void tr_present_goodput(const struct tr_present *p, struct tr_table *t);
 
 /* A row for each time a rank became slow, or was so no longer. */

@@ -191,6 +191,15 @@ bool tr_end_orderly(int end)
            (strstr(ends[end].text, "exiting program") || strstr(ends[end].text, "is done"));
 }
 
+const char *tr_origin_text(enum tr_origin o)
+{
+    static const char *const texts[] = {[TR_ORIGIN_MEASURED] = "measured",
+                                        [TR_ORIGIN_PLANNED] = "planned",
+                                        [TR_ORIGIN_SIMULATED] = "simulated"};
+
+    return texts[o];
+}
+
 const char *tr_oddity_text(enum tr_oddity o)
 {
     return oddity_texts[o];

@@ -34,6 +34,16 @@ enum tr_oddity {
     TR_ODDITIES
 };
 
+enum tr_part {
+#define PART(symbol, key, colour, logs, plan, what) TR_PART_##symbol,
+#include "report/parts.def"
+#undef PART
+    TR_PARTS
+};
+
+/* Where a run's times are from: a log, `trireme plan --json` or `trireme sim --json`. */
+enum tr_origin { TR_ORIGIN_MEASURED, TR_ORIGIN_PLANNED, TR_ORIGIN_SIMULATED, TR_ORIGINS };
+
 /* The rows of ends.def are numbered in their order; this stands for none of them. */
 enum { TR_END_UNKNOWN = -1 };
 
@@ -97,6 +107,9 @@ enum {
 
 struct tr_record {
     char *name; /* of the log, and which run of it if there are several; owned */
+    enum tr_origin origin;
+    char machine[64];      /* profile of one that was not measured, "" where it has none */
+    double part[TR_PARTS]; /* of an iteration of one that was not measured, ms */
     enum tr_log_layout layout;
     bool ours; /* trireme printed it, whose time leaves evaluation and saving out */
     double fact[TR_FACTS];
@@ -151,6 +164,13 @@ void tr_record_add_argument(struct tr_record *r, const char *name, size_t length
                             const char *value);
 void tr_record_drop_arguments(struct tr_record *r);
 
+/* Add one, and take what it says of the run: facts, architecture, recomputation, the order of ranks. */
+void tr_record_take_argument(struct tr_record *r, const char *name, size_t length,
+                             const char *value);
+
+/* A fact that is a number above zero; another one is left out. */
+void tr_record_set_fact(struct tr_record *r, enum tr_fact f, double x);
+
 /* The fact, worked out from others where the log does not say it: world = tp * pp * dp,
    micro-batches = gbs / (mbs * dp), and so on; NAN if that cannot be. */
 double tr_record_fact(const struct tr_record *r, enum tr_fact f);
@@ -173,6 +193,7 @@ int tr_record_end(const struct tr_record *r);
 /* Did the program leave by itself, with nothing left undone that it was asked to do? */
 bool tr_end_orderly(int end);
 
+const char *tr_origin_text(enum tr_origin o);
 const char *tr_oddity_text(enum tr_oddity o);
 const char *tr_layout_text(enum tr_log_layout l);
 

@@ -75,11 +75,12 @@ static void find_factors(const struct tr_record *r, int64_t warmup, const struct
     out->has_factors = tr_break_down(r, warmup, &b) == TR_OK && !isnan(out->total);
     if (!out->has_factors)
         return;
-    filled = b.ms - b.part[TR_PART_FILL] - b.part[TR_PART_DRAIN];
-    moved = filled - b.part[TR_PART_TRANSFER] - b.part[TR_PART_GRADIENTS];
+    filled = b.ms - tr_breakdown_bubble(&b);
+    moved =
+        filled - b.part[TR_PART_TRANSFER] - b.part[TR_PART_REPLICAS] - b.part[TR_PART_GRADIENTS];
     out->busy = filled / b.ms;
     out->hidden = moved / filled;
-    out->step = b.part[TR_PART_COMPUTE] / moved;
+    out->step = (b.part[TR_PART_COMPUTE] + b.part[TR_PART_TENSOR]) / moved;
     out->balance = isnan(b.balance) ? counted_balance(r) : b.balance;
     out->gemm = out->total / (out->busy * out->hidden * out->step * out->balance);
 }
@@ -119,7 +120,8 @@ static bool is_better(const struct tr_record *r, const struct tr_record *base, i
     return mine.samples_per_second > its.samples_per_second;
 }
 
-const struct tr_record *tr_scale_base(const struct tr_record *r, int count, int64_t warmup)
+const struct tr_record *tr_scale_base(const struct tr_record *r, int count, enum tr_origin origin,
+                                      int64_t warmup)
 {
     const struct tr_record *base = NULL;
 
@@ -127,7 +129,7 @@ const struct tr_record *tr_scale_base(const struct tr_record *r, int count, int6
         struct tr_selection s = tr_select_rows(&r[i], warmup);
         double gpus = tr_record_fact(&r[i], TR_FACT_WORLD);
 
-        if (s.count > 0 && gpus > 0.0 &&
+        if (r[i].origin == origin && s.count > 0 && gpus > 0.0 &&
             (!base || gpus < tr_record_fact(base, TR_FACT_WORLD) || is_better(&r[i], base, warmup)))
             base = &r[i];
         tr_selection_release(&s);

@@ -39,9 +39,10 @@ struct tr_scaling {
 void tr_scale(const struct tr_record *r, const struct tr_record *smallest, int64_t warmup,
               struct tr_scaling *out);
 
-/* The run with the fewest GPUs among r[count] that have lines that count, of several with one model the
-   fastest; NULL if none does. */
-const struct tr_record *tr_scale_base(const struct tr_record *r, int count, int64_t warmup);
+/* The run with the fewest GPUs among those of r[count] that are from `origin` and have lines that count, of several with
+   one model the fastest; NULL if none does.  What was measured is compared with what was measured, plans with plans. */
+const struct tr_record *tr_scale_base(const struct tr_record *r, int count, enum tr_origin origin,
+                                      int64_t warmup);
 
 const char *tr_scaling_text(enum tr_scaling_kind k);
 

@@ -15,6 +15,8 @@ static int64_t warm_until(const struct tr_record *r, int64_t start, int64_t warm
 {
     int64_t lines = 0, skipped = 0, last = 0, skip;
 
+    if (r->origin != TR_ORIGIN_MEASURED)
+        return 0;
     if (warmup != TR_WARMUP_AUTO)
         return r->start[start].resumed + warmup;
     for (int64_t i = 0; i < r->rows; i++)

@@ -2,6 +2,7 @@ STUDY_SH = \
 	tests/report/t_figures.sh \
 	tests/report/t_goodput.sh \
 	tests/report/t_own.sh \
+	tests/report/t_plans.sh \
 	tests/report/t_report.sh \
 	tests/report/t_study.sh \
 	tests/report/t_study_job.sh \

@@ -229,7 +229,7 @@ print("%d elements" % len(tags))
 END
 page() { "$trireme" report "$work/page" --html "$@"; }
 parse() { python3 "$work/page.py" "$@" "$bad" jean-zay-18b.log jean-zay-30b.log; }
-figures=$(command -v gnuplot > /dev/null && echo 4 || echo 0)
+figures=$(command -v gnuplot > /dev/null && echo 5 || echo 0)
 check "a page" page "$work/study.html"
 no_gnuplot() { env PATH=/nonexistent "$trireme" report "$work/page" --html "$work/text.html"; }
 check "one without gnuplot" no_gnuplot
@@ -241,7 +241,7 @@ else
     skip "so is the other" "there is no python3"
 fi
 check "which says what is missing, and has plots as text" sh -c "grep -q 'gnuplot was not found' '$work/text.html' &&
-    test \$(grep -c '<pre>' '$work/text.html') -eq 4"
+    test \$(grep -c '<pre>' '$work/text.html') -eq 5"
 check "no address is in it" sh -c "! grep -q 'http:\|https:' '$work/study.html'"
 check "groups have a table in it" sh -c "'$trireme' report '$work/page' --html '$work/groups.html' --group-by size &&
     grep -q 'id=\"groups\"' '$work/groups.html' && grep -q 'id=\"runs\"' '$work/groups.html'"
