@@ -178,8 +178,8 @@ static void put_notes(struct tr_table *t, const struct tr_record *r, const struc
     int end = tr_record_end(r);
 
     if (r->origin != TR_ORIGIN_MEASURED)
-        tr_table_text(t, "%s%s%s", tr_origin_text(r->origin), *r->machine ? " on " : ", no machine",
-                      r->machine);
+        tr_table_text(t, "%s%s%s", tr_run_origin_text(r->origin),
+                      *r->machine ? " on " : ", no machine", r->machine);
     else if (r->rows == 0)
         tr_table_text(t, "failed: %s", tr_end_text(end));
     else if (end != TR_END_UNKNOWN && !tr_end_orderly(end))
