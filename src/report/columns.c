@@ -216,13 +216,23 @@ void tr_columns_row(const struct tr_columns *c, const struct tr_records *all,
         put_cell(c->which[i], all, r, s, t);
 }
 
+static bool is_seen(const struct tr_table *t, const char *key)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (strcmp(t->column[i].key, key) == 0)
+            return !tr_table_is_empty(t, i);
+    return false;
+}
+
 void tr_columns_note(const struct tr_columns *c, struct tr_table *t)
 {
     char *all = NULL;
 
     for (int i = 0; i < c->count; i++) {
         const char *note = known[c->which[i]].note;
-        char *one = *note ? tr_format("%s: %s.", c->head[i].name, note) : NULL;
+        char *one = *note && is_seen(t, c->head[i].key)
+                        ? tr_format("%s: %s.", c->head[i].name, note)
+                        : NULL;
 
         all = one ? tr_text_join(all, "  ", one) : all;
         free(one);
