@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <jansson.h>
 
@@ -265,9 +266,10 @@ static bool has_layout(const struct tr_record *r)
 enum tr_plan_file tr_plan_file_kind(const char *path)
 {
     enum tr_plan_file kind = TR_PLAN_FILE_OTHER;
+    struct stat st;
     json_t *all;
 
-    if (!tr_plan_file_is(path))
+    if (stat(path, &st) != 0 || st.st_size > TR_PLAN_FILE_BYTES || !tr_plan_file_is(path))
         return kind;
     if (open_json(path, run_verbs, &all) != TR_OK)
         return TR_PLAN_FILE_BROKEN;
