@@ -442,13 +442,18 @@ static enum tr_status write_tables(const struct options *o, const struct tr_word
     return s;
 }
 
+static struct tr_plot_style style_of(const struct options *o)
+{
+    return (struct tr_plot_style){.font = o->style.font,
+                                  .points = o->style.points,
+                                  .width = o->style.width,
+                                  .height = o->style.height};
+}
+
 /* Without gnuplot there is a plot all the same, though not the file that was asked for.  `s`: what making it gave. */
 static enum tr_status write_plot(const struct options *o, struct tr_plot *plot, enum tr_status s)
 {
-    plot->style = (struct tr_plot_style){.font = o->style.font,
-                                         .points = o->style.points,
-                                         .width = o->style.width,
-                                         .height = o->style.height};
+    plot->style = style_of(o);
     if (s == TR_OK && o->output)
         s = tr_draw_file(plot, o->output);
     if ((s == TR_OK && !o->output) || s == TR_ERESOURCE)
@@ -485,12 +490,13 @@ static enum tr_status write_timeline(const struct options *o, const char *path)
 {
     struct tr_trace_view *t;
     enum tr_status s = tr_trace_view_read(path, &t), closed = TR_OK;
+    const struct tr_plot_style style = style_of(o);
     FILE *f = NULL;
 
     if (s == TR_OK)
         s = open_output(o->output, &f);
     if (s == TR_OK)
-        s = tr_trace_view_svg(t, o->iteration == TR_UNSET_INT ? -1 : o->iteration, f);
+        s = tr_trace_view_svg(t, o->iteration == TR_UNSET_INT ? -1 : o->iteration, &style, f);
     tr_trace_view_release(t);
     if (f)
         closed = close_output(o->output, f);
@@ -538,7 +544,7 @@ static bool says_of_logs(const struct options *o)
 static enum tr_status check_picture(const struct options *o)
 {
     const double most_mm = 2000.0, most_points = 72.0;
-    const bool picture = o->plot != TR_PLOT_NONE && o->output;
+    const bool picture = (o->plot != TR_PLOT_NONE && o->output) || o->timeline;
 
     if (!picture &&
         (o->style.font || o->style.points > 0.0 || o->style.width > 0.0 || o->style.height > 0.0))
@@ -546,6 +552,9 @@ static enum tr_status check_picture(const struct options *o)
             TR_ECONFIG,
             "--plot-font, --plot-font-size, --plot-width and --plot-height are of a picture, and "
             "none was asked for: add --plot and -o with a name that ends in .svg, .pdf or .png");
+    if (o->timeline && o->style.height > 0.0)
+        return TR_FAIL(TR_ECONFIG, "the height of --timeline follows from its ranks and "
+                                   "--plot-font-size: leave --plot-height out");
     if (o->plot_x != TR_PLOT_X_ITERATIONS && !tr_plot_has_x((enum tr_plot_kind)o->plot))
         return TR_FAIL(
             TR_ECONFIG,

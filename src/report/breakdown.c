@@ -52,7 +52,7 @@ const char *tr_part_what(enum tr_part p)
     return parts[p].what;
 }
 
-bool tr_part_is_of(enum tr_part p, enum tr_origin o)
+bool tr_part_is_of(enum tr_part p, enum tr_run_origin o)
 {
     return o == TR_ORIGIN_MEASURED ? parts[p].logs : *parts[p].plan != '\0';
 }

@@ -58,6 +58,6 @@ enum tr_status tr_break_down(const struct tr_record *r, int64_t warmup,
 /* Its name; what a plan or simulation means by it; whether logs, and those, tell it. */
 const char *tr_part_key(enum tr_part p);
 const char *tr_part_what(enum tr_part p);
-bool tr_part_is_of(enum tr_part p, enum tr_origin o);
+bool tr_part_is_of(enum tr_part p, enum tr_run_origin o);
 
 #endif

@@ -178,8 +178,8 @@ static void put_notes(struct tr_table *t, const struct tr_record *r, const struc
     int end = tr_record_end(r);
 
     if (r->origin != TR_ORIGIN_MEASURED)
-        tr_table_text(t, "%s%s%s", tr_origin_text(r->origin), *r->machine ? " on " : ", no machine",
-                      r->machine);
+        tr_table_text(t, "%s%s%s", tr_run_origin_text(r->origin),
+                      *r->machine ? " on " : ", no machine", r->machine);
     else if (r->rows == 0)
         tr_table_text(t, "failed: %s", tr_end_text(end));
     else if (end != TR_END_UNKNOWN && !tr_end_orderly(end))
@@ -216,13 +216,23 @@ void tr_columns_row(const struct tr_columns *c, const struct tr_records *all,
         put_cell(c->which[i], all, r, s, t);
 }
 
+static bool is_seen(const struct tr_table *t, const char *key)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (strcmp(t->column[i].key, key) == 0)
+            return !tr_table_is_empty(t, i);
+    return false;
+}
+
 void tr_columns_note(const struct tr_columns *c, struct tr_table *t)
 {
     char *all = NULL;
 
     for (int i = 0; i < c->count; i++) {
         const char *note = known[c->which[i]].note;
-        char *one = *note ? tr_format("%s: %s.", c->head[i].name, note) : NULL;
+        char *one = *note && is_seen(t, c->head[i].key)
+                        ? tr_format("%s: %s.", c->head[i].name, note)
+                        : NULL;
 
         all = one ? tr_text_join(all, "  ", one) : all;
         free(one);

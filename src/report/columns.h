@@ -28,7 +28,7 @@ enum tr_column_kind { TR_COLUMN_LABEL, TR_COLUMN_GIVEN, TR_COLUMN_MEASURED };
 enum tr_column_kind tr_column_kind_of(int which);
 struct tr_column tr_column_bound(int which, bool high);
 
-/* The cells of a run of `all`, and the sentence on units and formulas, if there is one. */
+/* The cells of a run of `all`, and, once all are there, the sentence on units and formulas of columns that are not empty. */
 void tr_columns_row(const struct tr_columns *c, const struct tr_records *all,
                     const struct tr_record *r, const struct tr_summary *s, struct tr_table *t);
 void tr_columns_note(const struct tr_columns *c, struct tr_table *t);

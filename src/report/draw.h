@@ -24,6 +24,9 @@ enum tr_colour {
 #undef COLOUR
 };
 
+/* "#rrggbb" of one of them. */
+const char *tr_draw_colour(enum tr_colour c);
+
 struct tr_series {
     char *name;    /* owned */
     double *x, *y; /* [count], owned; points with a NAN are left out */

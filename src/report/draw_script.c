@@ -26,6 +26,12 @@ static const char *const colours[] = {
 #undef COLOUR
 };
 enum { COLOURS = sizeof colours / sizeof colours[0] };
+const char *tr_draw_colour(enum tr_colour c)
+{
+    TR_ASSERT(c > TR_COLOUR_IN_TURN && (int)c <= COLOURS);
+    return colours[c - 1];
+}
+
 static const char faint[] = "#999999", ideal[] = "#555555";
 
 /* Marks that differ in more than their colour, and lines for the second and third round of colours. */
@@ -446,15 +452,18 @@ static const char *colour_of(const struct tr_plot *p, int series)
     enum tr_colour own = p->series[series].colour;
 
     if (own != TR_COLOUR_IN_TURN)
-        return colours[own - 1];
+        return tr_draw_colour(own);
     return look == TR_LOOK_FAINT   ? faint
            : look == TR_LOOK_IDEAL ? ideal
                                    : colours[turn_of(p, series) % COLOURS];
 }
 
+/* Points of a long line would hide it, and the lines behind. */
+enum { MOST_POINTS = 60 };
+
 static bool has_points(const struct tr_series *s)
 {
-    return s->look != TR_LOOK_IDEAL && (s->look != TR_LOOK_LINE || s->count <= 100);
+    return s->look != TR_LOOK_IDEAL && (s->look != TR_LOOK_LINE || s->count <= MOST_POINTS);
 }
 
 static bool has_line(const struct tr_series *s)

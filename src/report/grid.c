@@ -17,7 +17,7 @@ char *tr_cell_text(const struct tr_cell *c)
     return tr_format("%s", c->kind == TR_CELL_TEXT ? c->text : "-");
 }
 
-static bool is_empty(const struct tr_table *t, int column)
+bool tr_table_is_empty(const struct tr_table *t, int column)
 {
     for (int64_t i = 0; i < tr_table_rows(t); i++)
         if (t->cell[i * t->columns + column].kind != TR_CELL_NONE)
@@ -42,7 +42,7 @@ static struct tr_table_grid upright(const struct tr_table *t)
 
     TR_ASSERT(from);
     for (int c = 0; c < t->columns; c++)
-        if (!is_empty(t, c))
+        if (!tr_table_is_empty(t, c))
             from[g.columns++] = c;
     g.text = calloc((size_t)(g.rows * g.columns) + 1, sizeof *g.text);
     g.left = calloc((size_t)g.columns + 1, sizeof *g.left);

@@ -78,10 +78,15 @@ static void put_picture(const char *svg, int number, FILE *f)
 
 /* ---- drawing ---- */
 
+/* Its title is the caption of the page. */
 static enum tr_status draw(const struct tr_plot *plot, const char *folder, char **svg)
 {
+    struct tr_plot bare = *plot;
     char *path = tr_format("%s/figure.svg", folder);
-    enum tr_status s = tr_draw_file(plot, path);
+    enum tr_status s;
+
+    bare.title = "";
+    s = tr_draw_file(&bare, path);
 
     if (s == TR_OK)
         s = tr_file_text(path, PICTURE_MOST, svg);

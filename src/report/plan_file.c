@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <jansson.h>
 
@@ -14,6 +15,7 @@
 #include "util/text.h"
 
 enum { MOST_STAGES = 1 << 16 };
+static const double MOST_BYTES = 0x1p60; /* of a rank */
 
 static bool is_stdin(const char *path)
 {
@@ -65,6 +67,12 @@ static double number(const json_t *object, const char *key)
     return json_is_number(x) ? json_number_value(x) : NAN;
 }
 
+/* Seconds that an iteration, or a part of it, can take. */
+static bool is_time(double x)
+{
+    return x > 0.0 && x < 1e9;
+}
+
 static bool is_count(double x, double least, double most)
 {
     return x >= least && x < most && !(fabs(x - rint(x)) > 0.0);
@@ -83,7 +91,7 @@ static bool take_stage(const json_t *stage, struct tr_record *r)
 
         all -= isnan(part) ? 0.0 : part;
     }
-    if (!is_count(rank, 0.0, MOST_STAGES) || !(all > 0.0))
+    if (!is_count(rank, 0.0, MOST_STAGES) || !(all > 0.0) || !(all < MOST_BYTES))
         return false;
     while (r->memories <= (int)rank) {
         r->memory = tr_grow(r->memory, r->memories, sizeof *r->memory);
@@ -180,14 +188,14 @@ static bool take_parts(const json_t *parts, const char *key, double seconds, str
     };
     double sum = 0.0;
 
-    if (!(seconds > 0.0) || !json_is_object(parts))
+    if (!is_time(seconds) || !json_is_object(parts))
         return false;
     take_iteration(seconds, r);
     for (int p = 0; p < TR_PARTS; p++) {
         const double x =
             key ? number(json_object_get(parts, names[p]), key) : number(parts, names[p]);
 
-        r->part[p] = x > 0.0 && p != TR_PART_OTHER ? 1e3 * x : 0.0;
+        r->part[p] = is_time(x) && p != TR_PART_OTHER ? 1e3 * x : 0.0;
         sum += r->part[p];
     }
     r->part[TR_PART_OTHER] = fmax(1e3 * seconds - sum, 0.0);
@@ -205,7 +213,7 @@ static bool take_simulation(const json_t *sim, struct tr_record *r)
     r->origin = TR_ORIGIN_SIMULATED;
     take_machine(json_string_value(json_object_get(sim, "machine")), NULL, number(sim, "nodes"), r);
     json_object_foreach((json_t *)spent, name, cause) sum += number(cause, "mean");
-    if (!(median > 0.0) || !take_parts(spent, "mean", sum, r))
+    if (!is_time(median) || !take_parts(spent, "mean", sum, r))
         return false;
     for (int p = 0; p < TR_PARTS; p++)
         r->part[p] *= median / sum;
@@ -258,9 +266,10 @@ static bool has_layout(const struct tr_record *r)
 enum tr_plan_file tr_plan_file_kind(const char *path)
 {
     enum tr_plan_file kind = TR_PLAN_FILE_OTHER;
+    struct stat st;
     json_t *all;
 
-    if (!tr_plan_file_is(path))
+    if (stat(path, &st) != 0 || st.st_size > TR_PLAN_FILE_BYTES || !tr_plan_file_is(path))
         return kind;
     if (open_json(path, run_verbs, &all) != TR_OK)
         return TR_PLAN_FILE_BROKEN;

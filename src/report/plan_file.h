@@ -11,7 +11,8 @@
    there afterwards. */
 bool tr_plan_file_is(const char *path);
 
-/* What it is, for files of a folder, which may be something else.  Of one that is no JSON tr_last_error() says why. */
+/* What it is, for files of a folder, which may be something else: a larger file is, say, a trace, and is not read.  Of one that is no JSON tr_last_error() says why. */
+enum { TR_PLAN_FILE_BYTES = 16 << 20 };
 enum tr_plan_file {
     TR_PLAN_FILE_OTHER,
     TR_PLAN_FILE_BROKEN,

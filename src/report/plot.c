@@ -172,7 +172,7 @@ enum tr_status tr_plot_breakdown(const struct tr_present *p, struct tr_plot *out
         bool any = false;
 
         for (int o = 0; o < TR_ORIGINS; o++)
-            any |= origins[o] && tr_part_is_of((enum tr_part)part, (enum tr_origin)o);
+            any |= origins[o] && tr_part_is_of((enum tr_part)part, (enum tr_run_origin)o);
         if (!any)
             continue;
         tr_plot_series(out, tr_format("%s", tr_part_key((enum tr_part)part)), TR_LOOK_LINE);

@@ -45,7 +45,7 @@ static void find_bases(const struct tr_present *p, struct plotted *x)
 {
     x->fewest = INFINITY;
     for (int o = 0; o < TR_ORIGINS; o++) {
-        x->base[o] = tr_scale_base(p->runs->list, p->runs->count, (enum tr_origin)o, p->warmup);
+        x->base[o] = tr_scale_base(p->runs->list, p->runs->count, (enum tr_run_origin)o, p->warmup);
         if (!x->base[o])
             continue;
         x->fewest = fmin(x->fewest, tr_record_fact(x->base[o], TR_FACT_WORLD));
@@ -158,7 +158,7 @@ static char *family_name(const struct plotted *x, const struct scaled *first)
     if (first->of.kind != TR_SCALING_BASE)
         name = tr_text_join(name, ", ", tr_scaling_text(first->of.kind));
     if (origins_of(x) > 1)
-        name = tr_text_join(name, ", ", tr_origin_text(first->run->origin));
+        name = tr_text_join(name, ", ", tr_run_origin_text(first->run->origin));
     return name;
 }
 

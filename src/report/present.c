@@ -212,7 +212,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
         tr_present_summarize(p, r, &s);
         tr_table_text(t, "%s", r->name);
         tr_table_text(t, "%s",
-                      r->origin != TR_ORIGIN_MEASURED ? tr_origin_text(r->origin)
+                      r->origin != TR_ORIGIN_MEASURED ? tr_run_origin_text(r->origin)
                       : r->ours                       ? "trireme"
                                                       : tr_layout_text(r->layout));
         add_count(t, r, s.first);
@@ -358,7 +358,7 @@ static void add_source(struct tr_table *t, const struct tr_record *r, const stru
     if (r->origin != TR_ORIGIN_MEASURED) {
         tr_table_none(t);
         tr_table_none(t);
-        tr_table_text(t, "%s: %s", tr_origin_text(r->origin), tr_part_what(part));
+        tr_table_text(t, "%s: %s", tr_run_origin_text(r->origin), tr_part_what(part));
         return;
     }
     tr_table_real(t, fill ? b->fill_by_formula : drain ? b->drain_by_formula : NAN, 2);
@@ -394,7 +394,7 @@ static void add_parts(struct tr_table *t, const struct tr_record *r, const struc
     tr_table_none(t);
     tr_table_none(t);
     if (r->origin != TR_ORIGIN_MEASURED)
-        tr_table_text(t, "%s, of %s", tr_origin_text(r->origin),
+        tr_table_text(t, "%s, of %s", tr_run_origin_text(r->origin),
                       r->origin == TR_ORIGIN_PLANNED ? "the stage that takes longest"
                                                      : "the mean rank");
     else
@@ -480,7 +480,7 @@ enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t
         if (!(tr_record_fact(&p->runs->list[i], TR_FACT_WORLD) > 0.0))
             return tr_record_lacks(&p->runs->list[i], TR_FACT_WORLD, "the table of scaling");
     for (int o = 0; o < TR_ORIGINS; o++) {
-        base[o] = tr_scale_base(p->runs->list, p->runs->count, (enum tr_origin)o, p->warmup);
+        base[o] = tr_scale_base(p->runs->list, p->runs->count, (enum tr_run_origin)o, p->warmup);
         named = base[o] ? tr_text_join(named, ", ", base[o]->name) : named;
     }
     if (!named)

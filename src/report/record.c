@@ -191,7 +191,7 @@ bool tr_end_orderly(int end)
            (strstr(ends[end].text, "exiting program") || strstr(ends[end].text, "is done"));
 }
 
-const char *tr_origin_text(enum tr_origin o)
+const char *tr_run_origin_text(enum tr_run_origin o)
 {
     static const char *const texts[] = {[TR_ORIGIN_MEASURED] = "measured",
                                         [TR_ORIGIN_PLANNED] = "planned",

@@ -42,7 +42,7 @@ enum tr_part {
 };
 
 /* Where a run's times are from: a log, `trireme plan --json` or `trireme sim --json`. */
-enum tr_origin { TR_ORIGIN_MEASURED, TR_ORIGIN_PLANNED, TR_ORIGIN_SIMULATED, TR_ORIGINS };
+enum tr_run_origin { TR_ORIGIN_MEASURED, TR_ORIGIN_PLANNED, TR_ORIGIN_SIMULATED, TR_ORIGINS };
 
 /* The rows of ends.def are numbered in their order; this stands for none of them. */
 enum { TR_END_UNKNOWN = -1 };
@@ -107,7 +107,7 @@ enum {
 
 struct tr_record {
     char *name; /* of the log, and which run of it if there are several; owned */
-    enum tr_origin origin;
+    enum tr_run_origin origin;
     char machine[64];      /* profile of one that was not measured, "" where it has none */
     double part[TR_PARTS]; /* of an iteration of one that was not measured, ms */
     enum tr_log_layout layout;
@@ -193,7 +193,7 @@ int tr_record_end(const struct tr_record *r);
 /* Did the program leave by itself, with nothing left undone that it was asked to do? */
 bool tr_end_orderly(int end);
 
-const char *tr_origin_text(enum tr_origin o);
+const char *tr_run_origin_text(enum tr_run_origin o);
 const char *tr_oddity_text(enum tr_oddity o);
 const char *tr_layout_text(enum tr_log_layout l);
 

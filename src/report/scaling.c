@@ -120,8 +120,8 @@ static bool is_better(const struct tr_record *r, const struct tr_record *base, i
     return mine.samples_per_second > its.samples_per_second;
 }
 
-const struct tr_record *tr_scale_base(const struct tr_record *r, int count, enum tr_origin origin,
-                                      int64_t warmup)
+const struct tr_record *tr_scale_base(const struct tr_record *r, int count,
+                                      enum tr_run_origin origin, int64_t warmup)
 {
     const struct tr_record *base = NULL;
 

@@ -41,8 +41,8 @@ void tr_scale(const struct tr_record *r, const struct tr_record *smallest, int64
 
 /* The run with the fewest GPUs among those of r[count] that are from `origin` and have lines that count, of several with
    one model the fastest; NULL if none does.  What was measured is compared with what was measured, plans with plans. */
-const struct tr_record *tr_scale_base(const struct tr_record *r, int count, enum tr_origin origin,
-                                      int64_t warmup);
+const struct tr_record *tr_scale_base(const struct tr_record *r, int count,
+                                      enum tr_run_origin origin, int64_t warmup);
 
 const char *tr_scaling_text(enum tr_scaling_kind k);
 

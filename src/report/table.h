@@ -60,6 +60,9 @@ void tr_table_scaled(struct tr_table *t, double x, int usual);
 void tr_table_unit(struct tr_table *t, double x, int decimals, const char *unit);
 void tr_table_none(struct tr_table *t);
 
+/* Is there nothing in a column?  People do not see it then. */
+bool tr_table_is_empty(const struct tr_table *t, int column);
+
 void tr_table_note(struct tr_table *t, const char *fmt, ...) TR_PRINTF(2, 3);
 
 /* Write tables that have rows. */

@@ -15,17 +15,23 @@
 /* What a span is, by the track that it is on (train/trace's tracks), with its colour. */
 enum kind { FORWARD, BACKWARD, MESSAGE, WAIT, GRADIENTS, OPTIMIZER, WEIGHTS, KINDS };
 static const struct {
-    const char *name, *colour;
-    bool some; /* only some traces have it, and only their legends */
+    const char *name;
+    enum tr_colour colour; /* in turn: a light grey */
+    bool some;             /* only some traces have it, and only their legends */
 } kinds[KINDS] = {
-    [FORWARD] = {"forward", "#4e79a7", false},
-    [BACKWARD] = {"backward", "#59a14f", false},
-    [MESSAGE] = {"message", "#f28e2b", false},
-    [WAIT] = {"waiting", "#d4d4d4", false},
-    [GRADIENTS] = {"gradients", "#b07aa1", false},
-    [OPTIMIZER] = {"optimizer", "#e15759", false},
-    [WEIGHTS] = {"gradients of weights", "#76b7b2", true},
+    [FORWARD] = {"forward", TR_COLOUR_BLUE, false},
+    [BACKWARD] = {"backward", TR_COLOUR_GREEN, false},
+    [MESSAGE] = {"message", TR_COLOUR_ORANGE, false},
+    [WAIT] = {"waiting", TR_COLOUR_IN_TURN, false},
+    [GRADIENTS] = {"gradients", TR_COLOUR_PURPLE, false},
+    [OPTIMIZER] = {"optimizer", TR_COLOUR_VERMILION, false},
+    [WEIGHTS] = {"gradients of weights", TR_COLOUR_SKY, true},
 };
+
+static const char *colour_of(enum kind kind)
+{
+    return kinds[kind].colour == TR_COLOUR_IN_TURN ? "#d4d4d4" : tr_draw_colour(kinds[kind].colour);
+}
 
 struct span {
     int64_t rank, micro; /* micro < 0: none */
@@ -222,12 +228,23 @@ void tr_trace_view_release(struct tr_trace_view *t)
 
 /* ---- drawing ---- */
 
-/* In pixels. */
-enum { LEFT = 260, WIDTH = 1000, RIGHT = 20, TOP = 56, ROW = 26, BAR = 20, THIN = 6, BOTTOM = 34 };
+/* In heights of a letter: a row, the bar in it, the thin one below it, a line of text, a margin, the mean width of
+   a letter. */
+static const double ROW = 2.2, BAR = 1.15, THIN = 0.5, LINE = 1.5, EDGE = 0.5, LETTER = 0.6;
 
+/* The part of time that is drawn, in microseconds, and where, in pixels, of which an inch has 96. */
 struct window {
-    double from, to; /* microseconds */
+    double from, to;
+    double em, left, right, top, width, height;
+    char *title;  /* owned */
+    char **label; /* [ranks] of the rows, owned */
+    int columns;  /* of the legend */
 };
+
+static double wide(const struct window *w, int letters)
+{
+    return LETTER * w->em * letters;
+}
 
 /* When an iteration begins on the first rank that does; NAN if it does on none. */
 static double first_begin(const struct tr_trace_view *t, int64_t at)
@@ -242,7 +259,7 @@ static double first_begin(const struct tr_trace_view *t, int64_t at)
 /* From where it begins to where the next one does, or all ends. */
 static struct window window_of(const struct tr_trace_view *t, int64_t at)
 {
-    struct window w = {first_begin(t, at), NAN};
+    struct window w = {.from = first_begin(t, at), .to = NAN};
 
     bool last = at == t->last - t->first;
 
@@ -255,7 +272,7 @@ static struct window window_of(const struct tr_trace_view *t, int64_t at)
 
 static double place(const struct window *w, double at)
 {
-    return LEFT + WIDTH * (at - w->from) / (w->to - w->from);
+    return w->left + (w->right - w->left) * (at - w->from) / (w->to - w->from);
 }
 
 /* Messages, and waiting, lie below the rest, since they go on during passes. */
@@ -263,15 +280,16 @@ static void draw_span(const struct window *w, const struct span *s, FILE *f)
 {
     const bool thin = s->kind == MESSAGE || s->kind == WAIT;
     const double x = place(w, fmax(s->from, w->from)), to = place(w, fmin(s->to, w->to));
-    const double y = TOP + ROW * (double)s->rank + (thin ? BAR - THIN : 0);
+    const double y = w->top + w->em * (ROW * (double)s->rank + (thin ? BAR : 0.0));
+    const int digits = s->micro > 0 ? 1 + (int)floor(log10((double)s->micro)) : 1;
 
-    fprintf(f, "<rect x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"/>\n", x, y,
-            to - x, thin ? THIN : BAR - THIN - 1, kinds[s->kind].colour);
-    if (s->micro >= 0 && !thin && to - x > 8.0 * (1.0 + floor(log10(fmax((double)s->micro, 1.0)))))
+    fprintf(f, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"/>\n", x, y,
+            to - x, w->em * (thin ? THIN : BAR), colour_of(s->kind));
+    if (s->micro >= 0 && !thin && to - x > wide(w, digits) + 0.15 * w->em)
         fprintf(f,
-                "<text x=\"%.2f\" y=\"%.0f\" fill=\"white\" text-anchor=\"middle\">%" PRId64
+                "<text x=\"%.2f\" y=\"%.2f\" fill=\"white\" text-anchor=\"middle\">%" PRId64
                 "</text>\n",
-                0.5 * (x + to), y + BAR - THIN - 4, s->micro);
+                0.5 * (x + to), y + 0.95 * w->em, s->micro);
 }
 
 static void draw_text(const char *s, FILE *f)
@@ -292,30 +310,31 @@ static void draw_text(const char *s, FILE *f)
         }
 }
 
-/* 1, 2 or 5 times a power of ten, about ten of them in `length`. */
-static double step_of(double length)
+/* 1, 2 or 5 times a power of ten, about `many` of them in `length`. */
+static double step_of(double length, double many)
 {
-    const double tenth = pow(10.0, floor(log10(length / 10.0))), m = length / 10.0 / tenth;
+    const double tenth = pow(10.0, floor(log10(length / many))), m = length / many / tenth;
 
     return tenth * (m < 1.5 ? 1.0 : m < 3.5 ? 2.0 : m < 7.5 ? 5.0 : 10.0);
 }
 
 static void draw_axis(const struct tr_trace_view *t, const struct window *w, FILE *f)
 {
-    const double length = 1e-3 * (w->to - w->from), step = step_of(length);
-    const int bottom = TOP + ROW * (int)t->ranks;
+    const double length = 1e-3 * (w->to - w->from), room = w->right - w->left;
+    const double step = step_of(length, fmax(2.0, fmin(10.0, room / wide(w, 8))));
+    const double bottom = w->top + ROW * w->em * (double)t->ranks;
 
     for (int i = 0; i * step <= length; i++) {
-        const double x = LEFT + WIDTH * i * step / length;
+        const double x = w->left + room * i * step / length;
 
         fprintf(f,
-                "<line x1=\"%.2f\" x2=\"%.2f\" y1=\"%d\" y2=\"%d\" stroke=\"#bbbbbb\" "
+                "<line x1=\"%.2f\" x2=\"%.2f\" y1=\"%.2f\" y2=\"%.2f\" stroke=\"#bbbbbb\" "
                 "stroke-width=\"0.5\"/>\n"
-                "<text x=\"%.2f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
-                x, x, TOP - 4, bottom, x, bottom + 14, i * step);
+                "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\">%g</text>\n",
+                x, x, w->top - 0.3 * w->em, bottom, x, bottom + w->em, i * step);
     }
-    fprintf(f, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">ms</text>\n", LEFT + WIDTH,
-            bottom + 28);
+    fprintf(f, "<text x=\"%.2f\" y=\"%.2f\" text-anchor=\"middle\">ms</text>\n",
+            0.5 * (w->left + w->right), bottom + (1.0 + LINE) * w->em);
 }
 
 static bool has(const struct tr_trace_view *t, enum kind kind)
@@ -326,26 +345,156 @@ static bool has(const struct tr_trace_view *t, enum kind kind)
     return false;
 }
 
-static void draw_legend(const struct tr_trace_view *t, int64_t iteration, FILE *f)
+static bool in_legend(const struct tr_trace_view *t, int kind)
 {
-    fprintf(f,
-            "<text x=\"4\" y=\"18\" font-size=\"14\">Iteration %" PRId64 " on %" PRId64
-            " rank%s</text>\n",
-            iteration, t->ranks, tr_plural(t->ranks));
+    return !kinds[kind].some || has(t, (enum kind)kind);
+}
+
+/* A column of the legend has room for the longest name in it. */
+static double column_of(const struct tr_trace_view *t, const struct window *w)
+{
+    int most = 0;
+
+    for (int k = 0; k < KINDS; k++)
+        if (in_legend(t, k) && (int)strlen(kinds[k].name) > most)
+            most = (int)strlen(kinds[k].name);
+    return wide(w, most) + 2.2 * w->em;
+}
+
+static void draw_line(const char *s, double x, double y, FILE *f)
+{
+    fprintf(f, "<text x=\"%.2f\" y=\"%.2f\">", x, y);
+    draw_text(s, f);
+    fputs("</text>\n", f);
+}
+
+static void draw_legend(const struct tr_trace_view *t, const struct window *w, FILE *f)
+{
+    int n = 0;
+
+    draw_line(w->title, EDGE * w->em, (EDGE + 1.0) * w->em, f);
     for (int k = 0; k < KINDS; k++) {
-        if (kinds[k].some && !has(t, (enum kind)k))
+        const double x = EDGE * w->em + column_of(t, w) * (n % w->columns);
+        const double y = (EDGE + LINE * (1.0 + (double)(n / w->columns))) * w->em;
+
+        if (!in_legend(t, k))
             continue;
-        fprintf(f,
-                "<rect x=\"%d\" y=\"26\" width=\"12\" height=\"12\" fill=\"%s\"/>\n"
-                "<text x=\"%d\" y=\"36\">%s</text>\n",
-                LEFT + 110 * k, kinds[k].colour, LEFT + 110 * k + 17, kinds[k].name);
+        fprintf(f, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"/>\n", x,
+                y + 0.25 * w->em, 1.2 * w->em, 0.9 * w->em, colour_of((enum kind)k));
+        draw_line(kinds[k].name, x + 1.6 * w->em, y + w->em, f);
+        n++;
     }
 }
 
-enum tr_status tr_trace_view_svg(const struct tr_trace_view *t, int64_t iteration, FILE *f)
+/* ---- names of rows ---- */
+
+/* More are left together: a trace can have any names. */
+enum { MOST_PIECES = 8 };
+
+/* The piece number n of "rank 0, stage 1, tensor 0", its length in *bytes; NULL if there are less. */
+static const char *piece_of(const char *name, int n, size_t *bytes)
+{
+    const bool last = n == MOST_PIECES - 1;
+    const char *end;
+
+    for (; n > 0 && name; n--) {
+        name = strstr(name, ", ");
+        name = name ? name + 2 : NULL;
+    }
+    end = name && !last ? strstr(name, ", ") : NULL;
+    *bytes = !name ? 0 : end ? (size_t)(end - name) : strlen(name);
+    return name;
+}
+
+static const char *name_of(const struct tr_trace_view *t, int64_t rank)
+{
+    return t->name[rank] ? t->name[rank] : "";
+}
+
+/* Do all rows have the same in this piece? */
+static bool is_shared(const struct tr_trace_view *t, int n)
+{
+    size_t bytes, others;
+    const char *first = piece_of(name_of(t, 0), n, &bytes);
+
+    for (int64_t r = 1; r < t->ranks && first; r++) {
+        const char *piece = piece_of(name_of(t, r), n, &others);
+
+        if (!piece || others != bytes || strncmp(piece, first, bytes) != 0)
+            return false;
+    }
+    return first && t->ranks > 1;
+}
+
+/* What tells the rows apart names them, the rest is in the title. */
+static void name_rows(const struct tr_trace_view *t, int64_t number, struct window *w)
+{
+    size_t bytes;
+
+    w->title = tr_format("Iteration %" PRId64 " on %" PRId64 " rank%s", number, t->ranks,
+                         tr_plural(t->ranks));
+    w->label = need((size_t)t->ranks, sizeof *w->label);
+    for (int n = 0; n < MOST_PIECES && piece_of(name_of(t, 0), n, &bytes); n++) {
+        const bool shared = is_shared(t, n);
+
+        for (int64_t r = 0; r < (shared ? 1 : t->ranks); r++) {
+            const char *piece = piece_of(name_of(t, r), n, &bytes);
+            char **to = shared ? &w->title : &w->label[r], *copy;
+
+            copy = tr_format("%.*s", (int)bytes, piece ? piece : "");
+            *to = piece ? tr_text_join(*to, ", ", copy) : *to;
+            free(copy);
+        }
+    }
+    for (int64_t r = 0; r < t->ranks; r++)
+        w->label[r] = w->label[r] ? w->label[r] : tr_format("%s", "");
+}
+
+static void lay_out(const struct tr_trace_view *t, const struct tr_plot_style *style,
+                    struct window *w)
+{
+    const double px_of_mm = 96.0 / 25.4, px_of_point = 96.0 / 72.0;
+    int longest = 0, kinds_shown = 0;
+
+    w->em = px_of_point * (style->points > 0.0 ? style->points : 9.0);
+    w->width = fmax(px_of_mm * (style->width > 0.0 ? style->width : 160.0), 25.0 * w->em);
+    for (int64_t r = 0; r < t->ranks; r++)
+        longest = (int)fmax(longest, tr_plot_letters(w->label[r]));
+    w->left = fmin(wide(w, longest), 0.4 * w->width) + 2.0 * EDGE * w->em;
+    w->right = w->width - 1.5 * w->em;
+    for (int k = 0; k < KINDS; k++)
+        kinds_shown += in_legend(t, k);
+    w->columns = (int)fmax(1.0, fmin(kinds_shown, (w->width - EDGE * w->em) / column_of(t, w)));
+    w->top = (2.0 * EDGE + LINE * (1.0 + ceil((double)kinds_shown / w->columns)) + 0.4) * w->em;
+    w->height = w->top + (ROW * (double)t->ranks + 1.0 + LINE + EDGE) * w->em;
+}
+
+static void draw(const struct tr_trace_view *t, const struct window *w, const char *font, FILE *f)
+{
+    fprintf(f,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+            "font-family=\"%s\" font-size=\"%.2f\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+            w->width, w->height, font ? font : "sans-serif", w->em);
+    draw_legend(t, w, f);
+    draw_axis(t, w, f);
+    for (int64_t r = 0; r < t->ranks; r++) {
+        char *name =
+            tr_plot_clip(w->label[r], (int)((w->left - 2.0 * EDGE * w->em) / wide(w, 1) + 0.5));
+
+        draw_line(name, EDGE * w->em, w->top + w->em * (ROW * (double)r + 0.95), f);
+        free(name);
+    }
+    for (size_t i = 0; i < t->spans; i++)
+        if (t->span[i].to > w->from && t->span[i].from < w->to)
+            draw_span(w, &t->span[i], f);
+    fputs("</svg>\n", f);
+}
+
+enum tr_status tr_trace_view_svg(const struct tr_trace_view *t, int64_t iteration,
+                                 const struct tr_plot_style *style, FILE *f)
 {
     const int64_t number = iteration < 0 ? t->first : iteration;
-    const int height = TOP + ROW * (int)t->ranks + BOTTOM;
     struct window w;
 
     if (number < t->first || number > t->last)
@@ -355,21 +504,12 @@ enum tr_status tr_trace_view_svg(const struct tr_trace_view *t, int64_t iteratio
     w = window_of(t, number - t->first);
     if (!(w.to - w.from >= LEAST_US))
         return TR_FAIL(TR_EDATA, "the trace says nothing of iteration %" PRId64, number);
-    fprintf(f,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
-            "font-family=\"sans-serif\" font-size=\"11\">\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-            LEFT + WIDTH + RIGHT, height);
-    draw_legend(t, number, f);
-    draw_axis(t, &w, f);
-    for (int64_t r = 0; r < t->ranks; r++) {
-        fprintf(f, "<text x=\"4\" y=\"%d\">", TOP + ROW * (int)r + 13);
-        draw_text(t->name[r] ? t->name[r] : "", f);
-        fputs("</text>\n", f);
-    }
-    for (size_t i = 0; i < t->spans; i++)
-        if (t->span[i].to > w.from && t->span[i].from < w.to)
-            draw_span(&w, &t->span[i], f);
-    fputs("</svg>\n", f);
+    name_rows(t, number, &w);
+    lay_out(t, style, &w);
+    draw(t, &w, style->font, f);
+    for (int64_t r = 0; r < t->ranks; r++)
+        free(w.label[r]);
+    free(w.label);
+    free(w.title);
     return TR_OK;
 }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "report/draw.h"
 #include "util/status.h"
 
 /*
@@ -20,9 +21,9 @@ struct tr_trace_view; /* a trace that was read */
 enum tr_status tr_trace_view_read(const char *path, struct tr_trace_view **out) TR_MUST_CHECK;
 void tr_trace_view_release(struct tr_trace_view *t);
 
-/* Iteration `iteration`, or the first with a negative number, as SVG.  TR_ECONFIG if the trace does not have
-   it. */
+/* Iteration `iteration`, or the first with a negative number, as SVG of that width, font and size; its height follows.
+   TR_ECONFIG if the trace does not have it. */
 enum tr_status tr_trace_view_svg(const struct tr_trace_view *t, int64_t iteration,
-                                 FILE *f) TR_MUST_CHECK;
+                                 const struct tr_plot_style *style, FILE *f) TR_MUST_CHECK;
 
 #endif

@@ -10,10 +10,11 @@ enum { PICTURE = 1 << 26 }; /* bytes: a picture of a small trace is no larger */
 
 static void draw(const struct tr_trace_view *t, int64_t iteration)
 {
+    const struct tr_plot_style style = {.font = NULL};
     FILE *f = fopen(fuzz_path("picture.svg"), "we");
 
     MUST(f);
-    fuzz_any(tr_trace_view_svg(t, iteration, f));
+    fuzz_any(tr_trace_view_svg(t, iteration, &style, f));
     MUST(ftell(f) < PICTURE);
     fclose(f);
 }

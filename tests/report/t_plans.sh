@@ -41,6 +41,9 @@ simulated b.sim.json 2.0 16
 echo '{"pareto": [{"world_size": 8, "global_batch_size": 8, "seconds": 1.0, "bytes": 1e9, "gpu_hours": 2.0}]}' > "$work/mix/search.json"
 echo '{"traceEvents": []}' > "$work/mix/trace.json"
 echo '{"shape": {' > "$work/mix/cut.json"
+# The size of a trace: it is not looked at, though it was cut.
+echo '{"shape": {' > "$work/mix/large.json"
+truncate -s 17M "$work/mix/large.json"
 
 draw() { (cd "$work" && report mix --micro-batch-size 1 --warmup 0 --plot breakdown -o b.gp); }
 check "a breakdown of simulations and a log" draw
@@ -63,7 +66,7 @@ csv() { (cd "$work" && report mix --format csv "$@" 2> "$work/err") | tr -d '\r'
 check "rows of all three" same "$(csv --columns log,from,gpus,dp,pp,nodes,hidden,ms --micro-batch-size 1 --warmup 0 | tail -n +2 |
     tr '\n' ';')" "a.sim.json,simulated,8,2,2,2,64,1000;b.sim.json,simulated,16,4,2,2,64,2000;c.log,measured,8,2,2,,,1500;"
 check "JSON that was cut is left out with a word" grep -q 'left out: mix/cut.json' "$work/err"
-check "other JSON without one" sh -c "! grep -q 'trace.json\|search.json' '$work/err'"
+check "other JSON without one" sh -c "! grep -q 'trace.json\|search.json\|large.json' '$work/err'"
 check "a list of columns in a list" same "$(csv --columns 'GPUs, jean-zay' 2>&1; grep -c 'gpus twice' "$work/err")" 1
 check "names as they are typed" same "$(csv --columns 'Jean-Zay, From' | head -n 1)" \
     "gpus,size,mbs,micro_batches,dp,pp,time,from"

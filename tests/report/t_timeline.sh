@@ -26,23 +26,30 @@ cat >"$work/trace" <<'TRACE'
 TRACE
 
 draw() { "$trireme" report --timeline "$@" -o "$work/svg"; }
-# rects COLOUR COUNT; has LINE.
-rects() { [ "$(grep -c "height=\"\(6\|13\)\" fill=\"$1\"" "$work/svg")" -eq "$2" ] || { cat "$work/svg"; return 1; }; }
+# spans COLOUR: "FROM TO ROW; ..." of those in rows, in ms by the axis, from left to right; above the axis is the legend.
+spans() {
+    tr -d '<>' < "$work/svg" | tr '"=' '  ' | awk -v colour="$1" '
+        $1 == "line" { x[++lines] = $3; top = $7 }
+        /text-anchor  *middle/ && lines && !step && lines == 2 { sub(/.*middle/, ""); sub(/\/text.*/, ""); step = $1 }
+        $1 == "rect" && $11 == colour && lines && $5 > top { n++; from[n] = $3; to[n] = $3 + $7; y[n] = $5 - top }
+        END { for (i = 1; i <= n; i++) printf "%.1f %.1f %d; ", (from[i] - x[1]) / (x[2] - x[1]) * step,
+            (to[i] - x[1]) / (x[2] - x[1]) * step, y[i] / 26.4 }'
+}
+rects() { [ "$(spans "$1" | tr -cd ';' | wc -c)" -eq "$2" ] || { spans "$1"; cat "$work/svg"; return 1; }; }
+are() { [ "$(spans "$1")" = "$2" ] || { echo "$(spans "$1") / $2"; cat "$work/svg"; return 1; }; }
 has() { grep -qF -e "$1" "$work/svg" || { cat "$work/svg"; return 1; }; }
 
 check "the first iteration is drawn" draw "$work/trace"
-check "two forward passes" rects '#4e79a7' 2
-check "one backward pass, 60 to 90 of 100 ms" has \
-    '<rect x="860.00" y="56" width="300.00" height="13" fill="#59a14f"/>'
-check "20 ms of waiting" has '<rect x="260.00" y="96" width="200.00" height="6" fill="#d4d4d4"/>'
-check "then 5 of a message" has '<rect x="460.00" y="96" width="50.00" height="6" fill="#f28e2b"/>'
-check "the optimizer" rects '#e15759' 1
+check "two forward passes" are '#0072b2' "0.0 20.0 0; 25.0 35.0 1; "
+check "one backward pass, 60 to 90 of 100 ms" are '#009e73' "60.0 90.0 0; "
+check "20 ms of waiting" are '#d4d4d4' "0.0 20.0 1; "
+check "then 5 of a message" are '#e69f00' "20.0 25.0 1; "
+check "the optimizer" rects '#d55e00' 1
 check "what it is called is text" has 'rank 0 on &lt;a&amp;b&gt;'
 check "an axis" has '>100</text>'
 check "another iteration" draw "$work/trace" --timeline-iteration 8
-check "one pass of half the picture's ranks" rects '#4e79a7' 1
-check "gradients of weights, from 40 to 50 of 50 ms" has \
-    '<rect x="1060.00" y="82" width="200.00" height="13" fill="#76b7b2"/>'
+check "one pass of half the picture's ranks" rects '#0072b2' 1
+check "gradients of weights, from 40 to 50 of 50 ms" are '#56b4e9' "40.0 50.0 1; "
 check "with a name in the legend" has '>gradients of weights</text>'
 
 fails "an iteration that is not there" 64 "has iterations 7 to 8, and not 9" draw "$work/trace" --timeline-iteration 9
@@ -62,7 +69,7 @@ fails "an iteration of next to no time" 65 "says nothing of iteration 7" \
 fails "times that no clock has" 65 "says nothing of iteration 7" \
     odd 's/"ts": [0-9]*/"ts": -1e308/; s/"dur": [0-9]*/"dur": 1.7e308/'
 check "a span that has no end is not drawn" odd 's/"dur": 30000/"dur": 1e300/'
-check "and the others are" rects '#59a14f' 0
+check "and the others are" rects '#009e73' 0
 named() { odd 's/rank 1 on c/rank 1 on \\u001b[31m \\u009b/' && has 'rank 1 on ?[31m ??'; }
 check "no name of a rank reaches a terminal as it is" named
 fails "a file that is not there" 74 "cannot open" draw "$work/none"
