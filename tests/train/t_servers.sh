@@ -57,7 +57,7 @@ losses "$work/replicas.log" $iterations > "$work/replicas.losses"
 
 # A sidecar file has the errors alone: of all elements and of this rank's chunk, in fp16, and a page before each.
 has_files() {
-    find "$work/replicas/iter_0000024" "$work/replicas/iter_0000100" -name 'rank-*' -exec wc -c {} + 2> /dev/null |
+    find "$work/replicas/iter_00000$iterations" -name 'rank-*' -exec wc -c {} + |
         awk '/rank/ { n++; bad += $1 < 3 * 65536 || $1 > 3 * 65536 + 3 * 4096 } END { exit n != 2 || bad }'
 }
 check "each rank keeps its errors, and nothing else" has_files
@@ -94,7 +94,7 @@ says() {
         [ "$(grep -c "^> $says_text" "$work/says.log")" = 1 ]
 }
 layouts="$layouts
-stages 2 --pipeline-model-parallel-size 2
+pair 2 --pipeline-model-parallel-size 2
 four 4"
 check "elsewhere errors begin at zero" says "errors of compression begin at zero: its sidecar files of replicas are of another layout" \
     four --load "$work/replicas"
@@ -103,7 +103,7 @@ check "without the optimizer's states, too" says "errors of compression begin at
 check "another mode drops them" says "this run does not compress what replicas send, and drops the errors" \
     replicas --load "$work/replicas" --dp-mode allreduce --dp-bits 8 --train-warmup-steps 0
 check "and so does one replica" says "this run does not compress what replicas send, and drops the errors" \
-    stages --load "$work/replicas"
+    pair --load "$work/replicas"
 
 once="--train-iters=1"
 fails "no such number of bits" 64 "--dp-bits 9: a number is sent in 1 to 8 bits" small 2 $servers --dp-bits 9 "$once"
