@@ -42,15 +42,11 @@ static void get(struct moment *m, enum tr_book book, const uint8_t *block, int64
     memset(m->code + n, code_of_zero(book), (size_t)(room - n));
 }
 
-static float largest_lane(vec x)
+static inline float largest_lane(vec x)
 {
-    float most[LANES];
-
-    memcpy(most, &x, sizeof most);
-    for (int n = LANES / 2; n > 0; n /= 2)
-        for (int i = 0; i < n; i++)
-            most[i] = most[i] > most[i + n] ? most[i] : most[i + n];
-    return most[0];
+    for (int n = LANES; n > 1; n /= 2)
+        x = vec_max(EVENS(x, x), ODDS(x, x)); /* the lower and the upper half, twice */
+    return x[0];
 }
 
 /* Back to memory, with another scale. */
