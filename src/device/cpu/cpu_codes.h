@@ -62,13 +62,33 @@ static inline vec codes_abs(vec x)
     return (vec)((ints)x & INT32_MAX);
 }
 
-/* Those in doubt of x[GROUP], on lines `t`. */
+/* Bit i: whether line t of lane i is in doubt. */
+static inline unsigned codes_doubts(ints t)
+{
+    const ints doubt = (t & FRACTION) < 2 * DOUBT;
+    unsigned lanes = 0;
+
+#if defined(CODES_512)
+    lanes = _mm512_movepi32_mask((__m512i)doubt);
+#elif defined(CODES_256)
+    lanes = (unsigned)_mm256_movemask_ps((__m256)doubt);
+#else
+    for (int i = 0; i < LANES; i++)
+        lanes |= (unsigned)(doubt[i] & 1) << i;
+#endif
+    return lanes;
+}
+
+/* The codes of those in doubt of x[GROUP], which are few. */
 static inline void codes_settle(const struct tr_cpu_codes *k, const ints t[VECTORS], const float *x,
                                 float inverse, uint8_t *code)
 {
-    for (int i = 0; i < GROUP; i++)
-        if ((t[i / LANES][i % LANES] & FRACTION) < 2 * DOUBT)
-            code[i] = (uint8_t)tr_block_code(k->book, x[i], inverse);
+    for (int i = 0; i < VECTORS; i++)
+        for (unsigned lanes = codes_doubts(t[i]); lanes != 0; lanes &= lanes - 1) {
+            const int at = i * LANES + __builtin_ctz(lanes);
+
+            code[at] = (uint8_t)tr_block_code(k->book, x[at], inverse);
+        }
 }
 
 #if defined(CODES_512)
