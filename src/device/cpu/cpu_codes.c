@@ -76,6 +76,11 @@ static void fill(struct tr_cpu_codes *k, enum tr_book book)
     k->book = book;
     k->value = b->value;
     k->least = 0.98f * b->limit[0];
+    /*
+     * Bits of floats grow by 2^23 when r doubles.  Per doubling the estimate grows by about log10 2, but so that at each
+     * limit it is between the segment below and the next integer: then it is the segment or one less on both sides.
+     * With 9/32 the sign, 2^31, is -72, which is 8 more in the last 4 bits.
+     */
     k->per_bit = ldexpf(book == TR_BOOK_SIGNED ? 0.28125f : 0.3021f, -23);
     k->zero = 0x1.8p23f - (book == TR_BOOK_SIGNED ? 30.0f : 32.0f);
     for (int i = 0; i < SEGMENTS; i++)
