@@ -122,8 +122,8 @@ static inline __attribute__((always_inline)) void step_group(const struct tr_ada
 {
     vec ms[VECTORS], vs[VECTORS];
 
-    codes_decode(m->codes, m->code + first, ms);
-    codes_decode(v->codes, v->code + first, vs);
+    codes_decode(TR_BOOK_SIGNED, m->codes, m->code + first, ms);
+    codes_decode(TR_BOOK_UNSIGNED, v->codes, v->code + first, vs);
     for (int i = 0; i < VECTORS; i++) {
         ms[i] = ms[i] * vec_all(m->scale);
         vs[i] = vs[i] * vec_all(v->scale);

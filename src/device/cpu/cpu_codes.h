@@ -99,7 +99,7 @@ static inline void codes_settle(const struct tr_cpu_codes *k, const ints t[VECTO
 
 /*
  * codes_encode(k, x, inverse, code): the codes of x[GROUP], none of which is a negative zero or more than 1 / inverse.
- * codes_decode(k, code, to): what code[GROUP] stand for, in to[VECTORS].
+ * codes_decode(book, k, code, to): what code[GROUP] stand for, in to[VECTORS].
  */
 
 #endif

@@ -66,23 +66,43 @@ codes_encode(const struct tr_cpu_codes *k, const float *x, float inverse, uint8_
         codes_settle(k, (const ints *)t, x, inverse, code);
 }
 
-static inline __attribute__((always_inline)) void codes_decode(const struct tr_cpu_codes *k,
-                                                               const uint8_t *code, vec to[VECTORS])
+#if defined(__AVX512VBMI__)
+/* Byte i of what codes c stand for, in b[i]. */
+static inline __attribute__((always_inline)) void
+codes_bytes(enum tr_book book, const struct tr_cpu_codes *k, __m512i c, __m512i b[sizeof(float)])
+{
+    const __m512i zero = _mm512_set1_epi8(TR_BOOK_ZERO);
+    const __mmask64 lower = ~_mm512_movepi8_mask(c); /* less than 128 */
+    const __mmask64 some = _mm512_cmpneq_epi8_mask(c, zero), negative = lower & some;
+
+    /* Negative numbers are those of the upper half, of which 126 is the first. */
+    if (book == TR_BOOK_SIGNED)
+        c = _mm512_mask_sub_epi8(c, negative, _mm512_set1_epi8(TR_BOOK_ZERO - 1), c);
+    for (size_t i = 0; i < sizeof(float); i++) {
+        const __m512i *p = (const __m512i *)(const void *)k->plane[i];
+
+        b[i] =
+            _mm512_maskz_permutex2var_epi8(book == TR_BOOK_SIGNED ? some : ~0ULL,
+                                           _mm512_loadu_si512(p + 2), c, _mm512_loadu_si512(p + 3));
+        if (book == TR_BOOK_UNSIGNED)
+            b[i] = _mm512_mask_blend_epi8(
+                lower, b[i],
+                _mm512_permutex2var_epi8(_mm512_loadu_si512(p), c, _mm512_loadu_si512(p + 1)));
+    }
+    if (book == TR_BOOK_SIGNED)
+        b[3] = _mm512_mask_add_epi8(b[3], negative, b[3], _mm512_set1_epi8(-128)); /* the sign */
+}
+#endif
+
+static inline __attribute__((always_inline)) void
+codes_decode(enum tr_book book, const struct tr_cpu_codes *k, const uint8_t *code, vec to[VECTORS])
 {
 #if defined(__AVX512VBMI__)
     /* In this order unpacking, which is by 128 bits, puts floats where they belong. */
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i c = _mm512_permutexvar_epi32(order, _mm512_loadu_si512(code));
-    const __mmask64 upper = _mm512_movepi8_mask(c); /* 128 and more */
     __m512i b[sizeof(float)], low, high;
 
-    for (size_t i = 0; i < sizeof(float); i++) {
-        const uint8_t *p = k->plane[i];
-
-        b[i] = _mm512_mask_blend_epi8(
-            upper, _mm512_permutex2var_epi8(_mm512_loadu_si512(p), c, _mm512_loadu_si512(p + 64)),
-            _mm512_permutex2var_epi8(_mm512_loadu_si512(p + 128), c, _mm512_loadu_si512(p + 192)));
-    }
+    codes_bytes(book, k, _mm512_permutexvar_epi32(order, _mm512_loadu_si512(code)), b);
     low = _mm512_unpacklo_epi8(b[0], b[1]);
     high = _mm512_unpacklo_epi8(b[2], b[3]);
     to[0] = (vec)_mm512_unpacklo_epi16(low, high);
@@ -92,6 +112,7 @@ static inline __attribute__((always_inline)) void codes_decode(const struct tr_c
     to[2] = (vec)_mm512_unpacklo_epi16(low, high);
     to[3] = (vec)_mm512_unpackhi_epi16(low, high);
 #else
+    (void)book;
     for (int i = 0; i < VECTORS; i++) {
         const __m128i c = _mm_loadu_si128((const __m128i *)(code + i * LANES));
 

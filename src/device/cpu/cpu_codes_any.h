@@ -116,9 +116,10 @@ codes_encode(const struct tr_cpu_codes *k, const float *x, float inverse, uint8_
         codes_settle(k, t, x, inverse, code);
 }
 
-static inline __attribute__((always_inline)) void codes_decode(const struct tr_cpu_codes *k,
-                                                               const uint8_t *code, vec to[VECTORS])
+static inline __attribute__((always_inline)) void
+codes_decode(enum tr_book book, const struct tr_cpu_codes *k, const uint8_t *code, vec to[VECTORS])
 {
+    (void)book;
 #if defined(CODES_256)
     for (int i = 0; i < VECTORS; i++) {
         const __m128i c = _mm_loadl_epi64((const __m128i *)(code + i * LANES));
