@@ -55,8 +55,10 @@ static void fill_book(enum tr_book book)
     b->magnitudes = book == TR_BOOK_SIGNED ? 129 : 256;
     for (int c = 0; c < TR_BOOK_CODES; c++)
         b->value[c] = tr_book_value(book, c);
-    for (int k = 0; k + 1 < b->magnitudes; k++) {
-        const float sum = tr_book_magnitude(book, k) + tr_book_magnitude(book, k + 1);
+    for (int k = 0; k < TR_BOOK_CODES - 1; k++) {
+        const float sum = k + 1 < b->magnitudes
+                              ? tr_book_magnitude(book, k) + tr_book_magnitude(book, k + 1)
+                              : INFINITY;
 
         b->limit[k] = sum / 2.0f;
     }
@@ -80,17 +82,11 @@ int tr_block_code(enum tr_book book, float x, float inverse)
 {
     const struct tr_code_book *b = tr_code_book(book);
     const float r = fabsf(x) * inverse;
-    int low = 0, high = b->magnitudes - 1;
+    int k = 0;
 
-    while (low < high) {
-        const int k = (low + high) / 2;
-
-        if (r > b->limit[k])
-            low = k + 1;
-        else
-            high = k;
-    }
-    return book == TR_BOOK_SIGNED ? tr_book_signed(low, x < 0.0f && inverse > 0.0f) : low;
+    for (int more = TR_BOOK_CODES / 2; more > 0; more /= 2)
+        k += r > b->limit[k + more - 1] ? more : 0;
+    return book == TR_BOOK_SIGNED ? tr_book_signed(k, x < 0.0f && inverse > 0.0f) : k;
 }
 
 static void encode_block(enum tr_book book, const float *x, int64_t n, uint8_t *to)

@@ -119,7 +119,7 @@ struct tr_adamw;
 struct tr_adam8 tr_adam8_of(const struct tr_adamw *how);
 
 /* Code c stands for value[c], and magnitude k is nearest to what is above limit[k - 1] and not above limit[k], as far as
-   there are such.  The same memory in every call, of the program. */
+   there are such; other limits are infinite.  The same memory in every call, of the program. */
 struct tr_code_book {
     float value[TR_BOOK_CODES], limit[TR_BOOK_CODES - 1];
     int magnitudes;

@@ -25,3 +25,14 @@ TESTS += tests/device/t_relative
 check_PROGRAMS += tests/device/t_adam8
 TESTS += tests/device/t_adam8
 tests_device_t_adam8_SOURCES = tests/device/t_adam8.c $(GOLDEN_SOURCES)
+
+# The same for processors with fewer instructions.
+ADAM8_LACKS = tests/device/t_adam8_512 tests/device/t_adam8_256 tests/device/t_adam8_any
+check_PROGRAMS += $(ADAM8_LACKS)
+TESTS += $(ADAM8_LACKS)
+tests_device_t_adam8_512_SOURCES = tests/device/t_adam8.c tests/device/adam8_lacks.c $(GOLDEN_SOURCES)
+tests_device_t_adam8_512_CPPFLAGS = $(AM_CPPFLAGS) -DTR_TEST_LACKS=1
+tests_device_t_adam8_256_SOURCES = $(tests_device_t_adam8_512_SOURCES)
+tests_device_t_adam8_256_CPPFLAGS = $(AM_CPPFLAGS) -DTR_TEST_LACKS=2
+tests_device_t_adam8_any_SOURCES = $(tests_device_t_adam8_512_SOURCES)
+tests_device_t_adam8_any_CPPFLAGS = $(AM_CPPFLAGS) -DTR_TEST_LACKS=3

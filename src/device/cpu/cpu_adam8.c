@@ -1,259 +1,158 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "device/cpu/cpu.h"
 
-#include <math.h>
-#include <pthread.h>
 #include <string.h>
 
+#include "device/cpu/cpu_codes.h"
 #include "device/cpu/cpu_half.h"
 #include "device/host.h"
 #include "device/sizes.h"
 
 /*
- * Adam with moments in blocks of 8 bits.  A block at a time becomes floats in the L1 cache.
- *
- * The nearest magnitudes are computed, a group of elements at a time.  Decade e of a book, 1 to 7, spans 10^(e-8) to
- * 10^(e-7) and has n = 2^e numbers, of TR_BOOK_SIGNED half as many, in the middles of equal intervals.  Limits between
- * them are therefore close to integers of t(r) = n (r / (0.9 10^(e-7)) + 8/9), and the integer part of t is the place
- * of the nearest magnitude, counted from 1 in TR_BOOK_UNSIGNED and from 0 in the other.  Decade 0 has only 0, decade 8
- * only 1.  Comparisons with the limits between decades are exact; where t is so close to an integer that roundings
- * could matter, tr_block_code() decides.
+ * Adam with moments in blocks of 8 bits, a block at a time.  All elements make their step before the first moment becomes
+ * a code again, since the largest of them is the scale.  Until then moments are floats in the L1 cache.
  */
-enum { GROUP = 32, VECTORS = GROUP / LANES, DECADES = 8 };
-typedef int32_t ints __attribute__((vector_size(LANES * sizeof(int32_t)), may_alias));
 
-/*
- * t is in units of 2^-POINT.  Closer to an integer than DOUBT it is in doubt: the roundings of the limits are below
- * 1 unit, those of t in floats, up to 2^24 units, 2, and that to an integer is 1.
- */
-enum { POINT = 15, FRACTION = (1 << POINT) - 1, DOUBT = 6 };
-
-/* Of each decade, and of all once more: the limit above it, and minus t as a line and its least value. */
-struct magnitudes {
-    float limit[2 * DECADES], slope[2 * DECADES], start[2 * DECADES], least[2 * DECADES];
+/* One moment of a block: codes and floats, with zeros up to a multiple of GROUP. */
+struct moment {
+    _Alignas(64) uint8_t code[TR_BLOCK_MOST];
+    _Alignas(64) float x[TR_BLOCK_MOST];
+    const struct tr_cpu_codes *codes;
+    float scale;
 };
-static struct magnitudes both[2];
 
-static void fill_magnitudes(enum tr_book which)
+/* The largest magnitudes so far, of each lane. */
+struct largest {
+    vec m, v;
+};
+
+static int code_of_zero(enum tr_book book)
 {
-    const struct tr_code_book *book = tr_code_book(which);
-    struct magnitudes *m = &both[which];
-    const bool with_sign = which == TR_BOOK_SIGNED;
-    const double one = -(1 << POINT);
+    return book == TR_BOOK_SIGNED ? TR_BOOK_ZERO : 0;
+}
 
-    for (int i = 0; i < 2 * DECADES; i++) {
-        const int e = i % DECADES;
-        const double n = ldexp(with_sign ? 0.5 : 1.0, e);
+/* From memory. */
+static void get(struct moment *m, enum tr_book book, const uint8_t *block, int64_t n)
+{
+    const int64_t room = (n + GROUP - 1) / GROUP * GROUP;
 
-        m->limit[i] = book->limit[with_sign ? (1 << e) - 1 : (2 << e) - 2];
-        m->slope[i] = (float)(one * n / (0.9 * pow(10.0, e - 7)));
-        m->start[i] = (float)(one * n * 8.0 / 9.0);
-        m->least[i] = (float)(one * (2.0 * n - 0.5));
-        if (e == 0) { /* and 8: half a number above the place of 0, and near 1 above that of 1 */
-            m->slope[i] = (float)(one * (with_sign ? 128.0 : 255.0));
-            m->start[i] = (float)(one * (with_sign ? 0.5 : 1.5));
-            m->least[i] = (float)(one * 512.0);
-        }
+    m->codes = tr_cpu_codes(book);
+    memcpy(&m->scale, block, sizeof m->scale);
+    memcpy(m->code, block + TR_BOOK_SCALE_BYTES, (size_t)n);
+    memset(m->code + n, code_of_zero(book), (size_t)(room - n));
+}
+
+static inline float largest_lane(vec x)
+{
+    for (int n = LANES; n > 1; n /= 2)
+        x = vec_max(EVENS(x, x), ODDS(x, x)); /* the lower and the upper half, twice */
+    return x[0];
+}
+
+/* Back to memory, with another scale. */
+static void put(struct moment *m, vec most, uint8_t *block, int64_t n)
+{
+    const float scale = tr_book_scale(largest_lane(most)), inverse = tr_book_inverse(scale);
+
+    memcpy(block, &scale, sizeof scale);
+    if (scale <= 0.0f) {
+        memset(block + TR_BOOK_SCALE_BYTES, code_of_zero(m->codes->book), (size_t)n);
+        return;
     }
+    for (int64_t i = 0; i < n; i += GROUP)
+        codes_encode(m->codes, m->x + i, inverse, m->code + i);
+    memcpy(block + TR_BOOK_SCALE_BYTES, m->code, (size_t)n);
 }
 
-static void fill_both(void)
-{
-    fill_magnitudes(TR_BOOK_SIGNED);
-    fill_magnitudes(TR_BOOK_UNSIGNED);
-}
-
-/* In each lane, table[index], of an index of 0 to 8. */
-static inline vec pick(const float table[2 * DECADES], ints index)
+static inline vec square_root(vec x)
 {
 #if defined(__AVX512F__)
-    return (vec)_mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(table));
-#elif defined(__AVX2__)
-    return (vec)_mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
+    return (vec)_mm512_sqrt_ps((__m512)x);
+#elif defined(__AVX__)
+    return (vec)_mm256_sqrt_ps((__m256)x);
+#elif defined(__SSE__)
+    return (vec)_mm_sqrt_ps((__m128)x);
 #else
-    vec x = {0.0f};
-
     for (int i = 0; i < LANES; i++)
-        x[i] = table[index[i] % DECADES];
+        x[i] = sqrtf(x[i]);
     return x;
 #endif
 }
 
-/* The decades of r, 1e-7 to 1. */
-static inline __attribute__((always_inline)) void decades_of(const struct magnitudes *m,
-                                                             const vec r[VECTORS], ints e[VECTORS])
-{
-    const vec unit = vec_all(0.30103f * 0x1p-23f), bias = vec_all(7.35f - 127.0f * 0.30103f);
-    vec next[VECTORS];
-
-    /* The integer part of log10 r + 7.35, from its bits to within 0.03, is the decade or one less. */
-    for (int i = 0; i < VECTORS; i++)
-        e[i] = __builtin_convertvector(
-            vec_mul_add(__builtin_convertvector((ints)r[i], vec), unit, bias), ints);
-    for (int i = 0; i < VECTORS; i++)
-        next[i] = pick(m->limit, e[i]);
-    for (int i = 0; i < VECTORS; i++)
-        e[i] -= r[i] > next[i];
-}
-
-/* Minus t of |x| * inverse; 1e-7 is nearest to 0, as is all that is less. */
-static inline __attribute__((always_inline)) void
-minus_t(const struct magnitudes *m, const float *x, float inverse, ints t[VECTORS])
-{
-    vec r[VECTORS];
-    ints e[VECTORS];
-
-    for (int i = 0; i < VECTORS; i++)
-        r[i] = vec_max((vec)((ints)vec_load(x + i * LANES) & INT32_MAX) * vec_all(inverse),
-                       vec_all(1e-7f));
-    decades_of(m, r, e);
-    for (int i = 0; i < VECTORS; i++)
-        r[i] = vec_mul_add(r[i], pick(m->slope, e[i]), pick(m->start, e[i]));
-    for (int i = 0; i < VECTORS; i++)
-        t[i] = __builtin_convertvector(vec_max(r[i], pick(m->least, e[i])), ints);
-}
-
-static inline bool any_negative(ints x)
+/* In each lane, x where |grad| is at most TR_ADAM8_MOST, else y. */
+static inline vec if_fine(vec grad, vec x, vec y)
 {
 #if defined(__AVX512F__)
-    return _mm512_cmplt_epi32_mask((__m512i)x, _mm512_setzero_si512()) != 0;
+    return (vec)_mm512_mask_blend_ps(
+        _mm512_cmp_ps_mask((__m512)codes_abs(grad), _mm512_set1_ps(TR_ADAM8_MOST), _CMP_LE_OQ),
+        (__m512)y, (__m512)x);
 #elif defined(__AVX__)
-    return _mm256_movemask_ps((__m256)x) != 0;
+    return (vec)_mm256_blendv_ps(
+        (__m256)y, (__m256)x,
+        _mm256_cmp_ps((__m256)codes_abs(grad), _mm256_set1_ps(TR_ADAM8_MOST), _CMP_LE_OQ));
 #else
-    int32_t all = 0;
+    const ints fine = codes_abs(grad) <= vec_all(TR_ADAM8_MOST);
 
-    for (int i = 0; i < LANES; i++)
-        all |= x[i];
-    return all < 0;
+    return (vec)((fine & (ints)x) | (~fine & (ints)y));
 #endif
 }
 
-/* To bytes: less than 0 becomes 0, more than 255 becomes 255. */
-static inline void pack(const ints v[VECTORS], uint8_t *code)
+/* Of LANES elements: operations and their order are those of device/ref/ref_adam8.c. */
+static inline void step(const struct tr_adam8 *a, float *p, vec *m, vec *v, const float *g)
 {
-#if defined(__AVX512F__)
-    for (int i = 0; i < VECTORS; i++)
-        _mm_storeu_si128(
-            (__m128i *)(code + i * LANES),
-            _mm512_cvtusepi32_epi8(_mm512_max_epi32((__m512i)v[i], _mm512_setzero_si512())));
-#elif defined(__AVX2__)
-    const __m256i low = _mm256_packs_epi32((__m256i)v[0], (__m256i)v[1]);
-    const __m256i high = _mm256_packs_epi32((__m256i)v[2], (__m256i)v[3]);
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const vec zero = {0.0f}, old = vec_load(p), grad = vec_load(g) * vec_all(a->factor);
+    const vec kept_m = vec_all(a->beta1) * *m, new_m = vec_all(a->to_m) * grad;
+    const vec kept_v = vec_all(a->beta2) * *v, part_v = vec_all(a->to_v) * grad;
+    const vec new_v = part_v * grad;
+    const vec mi = kept_m + new_m, vi = kept_v + new_v;
+    const vec root = square_root(vi) + vec_all(a->eps);
+    const vec ratio = mi / root, change = vec_all(a->rate) * ratio;
+    const vec moved = old - change, shrunk = moved * vec_all(a->shrink);
 
-    _mm256_storeu_si256((__m256i *)code,
-                        _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order));
-#else
-    for (int i = 0; i < GROUP; i++) {
-        const int32_t x = v[i / LANES][i % LANES];
-
-        code[i] = (uint8_t)(x < 0 ? 0 : x > 255 ? 255 : x);
-    }
-#endif
+    vec_store(p, if_fine(grad, shrunk, old));
+    *m = if_fine(grad, mi + zero, zero); /* no negative zeros */
+    *v = if_fine(grad, vi, zero);
 }
 
-/* Codes of x, as far as t is not in doubt; -1 stands for 0. */
-static inline __attribute__((always_inline)) void
-codes_of(enum tr_book book, const float *x, const ints t[VECTORS], ints code[VECTORS])
+/* Of GROUP elements, whose moments are those from `first` on. */
+static inline __attribute__((always_inline)) void step_group(const struct tr_adam8 *a, float *p,
+                                                             struct moment *m, struct moment *v,
+                                                             const float *g, int64_t first,
+                                                             struct largest *most)
 {
+    vec ms[VECTORS], vs[VECTORS];
+
+    codes_decode(TR_BOOK_SIGNED, m->codes, m->code + first, ms);
+    codes_decode(TR_BOOK_UNSIGNED, v->codes, v->code + first, vs);
     for (int i = 0; i < VECTORS; i++) {
-        const ints inverted = t[i] >> POINT; /* ~place */
-        const ints negative = vec_load(x + i * LANES) < vec_all(0.0f);
-
-        code[i] = book == TR_BOOK_UNSIGNED
-                      ? -2 - inverted
-                      : TR_BOOK_ZERO - 1 - ((inverted ^ negative) + (negative & (inverted < -1)));
+        ms[i] = ms[i] * vec_all(m->scale);
+        vs[i] = vs[i] * vec_all(v->scale);
+        step(a, p + i * LANES, &ms[i], &vs[i], g + i * LANES);
+        vec_store(m->x + first + i * LANES, ms[i]);
+        vec_store(v->x + first + i * LANES, vs[i]);
+        most->m = vec_max(codes_abs(ms[i]), most->m);
+        most->v = vec_max(vs[i], most->v);
     }
 }
 
-/* Whether any t is in doubt; doubt[] is less than 0 where it is. */
-static inline __attribute__((always_inline)) bool in_doubt(const ints t[VECTORS],
-                                                           ints doubt[VECTORS])
+static struct largest step_block(const struct tr_adam8 *how, float *p, struct moment *m,
+                                 struct moment *v, const float *g, int64_t n)
 {
-    ints any = {0};
+    const struct tr_adam8 a = *how; /* in registers, whatever p may point to */
+    struct largest most = {{0.0f}, {0.0f}};
+    float few_p[GROUP] = {0.0f}, few_g[GROUP] = {0.0f};
+    const int64_t whole = n / GROUP * GROUP;
+    const size_t rest = (size_t)(n - whole) * sizeof *p;
 
-    for (int i = 0; i < VECTORS; i++) {
-        doubt[i] = ((t[i] + DOUBT) & FRACTION) - 2 * DOUBT;
-        any |= doubt[i];
-    }
-    return any_negative(any);
-}
-
-static inline __attribute__((always_inline)) void
-encode_groups(enum tr_book book, const float *x, int64_t n, float inverse, uint8_t *code)
-{
-    const struct magnitudes *m = &both[book];
-
-    for (; n >= GROUP; n -= GROUP, x += GROUP, code += GROUP) {
-        ints t[VECTORS], codes[VECTORS], doubt[VECTORS];
-
-        minus_t(m, x, inverse, t);
-        codes_of(book, x, t, codes);
-        pack(codes, code);
-        if (!in_doubt(t, doubt))
-            continue;
-        for (int i = 0; i < GROUP; i++)
-            if (doubt[i / LANES][i % LANES] < 0)
-                code[i] = (uint8_t)tr_block_code(book, x[i], inverse);
-    }
-    for (int i = 0; i < n; i++)
-        code[i] = (uint8_t)tr_block_code(book, x[i], inverse);
-}
-
-static void encode(enum tr_book book, const float *x, int64_t n, float largest, uint8_t *block)
-{
-    const float scale = tr_book_scale(largest), inverse = tr_book_inverse(scale);
-    uint8_t *code = block + TR_BOOK_SCALE_BYTES;
-
-    memcpy(block, &scale, sizeof scale);
-    if (scale <= 0.0f)
-        memset(code, book == TR_BOOK_SIGNED ? TR_BOOK_ZERO : 0, (size_t)n);
-    else if (book == TR_BOOK_SIGNED)
-        encode_groups(TR_BOOK_SIGNED, x, n, inverse, code);
-    else
-        encode_groups(TR_BOOK_UNSIGNED, x, n, inverse, code);
-}
-
-static void decode(enum tr_book book, const uint8_t *block, int64_t n, float *x)
-{
-    const float *value = tr_code_book(book)->value;
-    float scale;
-
-    memcpy(&scale, block, sizeof scale);
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        x[i] = value[block[TR_BOOK_SCALE_BYTES + i]] * scale;
-}
-
-/* The largest moments of the block. */
-struct largest {
-    float m, v;
-};
-
-static struct largest step(const struct tr_adam8 *a, float *p, float *m, float *v, const float *g,
-                           int64_t n)
-{
-    const struct tr_adam8 h = *a;
-    float most_m = 0.0f, most_v = 0.0f;
-
-#pragma omp simd reduction(max : most_m, most_v)
-    for (int64_t i = 0; i < n; i++) {
-        const float grad = g[i] * h.factor;
-        const float kept_m = h.beta1 * m[i], new_m = h.to_m * grad;
-        const float kept_v = h.beta2 * v[i], part_v = h.to_v * grad, new_v = part_v * grad;
-        const float mi = kept_m + new_m, vi = kept_v + new_v;
-        const float root = sqrtf(vi) + h.eps, change = h.rate * (mi / root);
-        const float pi = p[i] - change, shrunk = pi * h.shrink;
-        const int fine = fabsf(grad) <= TR_ADAM8_MOST;
-        const float to_m = fine ? mi : 0.0f, to_v = fine ? vi : 0.0f, size = fabsf(to_m);
-
-        p[i] = fine ? shrunk : p[i];
-        m[i] = to_m;
-        v[i] = to_v;
-        most_m = size > most_m ? size : most_m;
-        most_v = to_v > most_v ? to_v : most_v;
-    }
-    return (struct largest){most_m, most_v};
+    for (int64_t i = 0; i < whole; i += GROUP)
+        step_group(&a, p + i, m, v, g + i, i, &most);
+    if (rest == 0)
+        return most;
+    memcpy(few_p, p + whole, rest);
+    memcpy(few_g, g + whole, rest);
+    step_group(&a, few_p, m, v, few_g, whole, &most);
+    memcpy(p + whole, few_p, rest);
+    return most;
 }
 
 void tr_cpu_adam8(struct tr_queue *q, const struct tr_tensor *half, const struct tr_tensor *p,
@@ -262,24 +161,23 @@ void tr_cpu_adam8(struct tr_queue *q, const struct tr_tensor *half, const struct
 {
     const int64_t n = tr_sizes_adam8(half, p, m, v, g, blocks);
     const int64_t all = 1 + (n - 1 + blocks.size - blocks.lead) / blocks.size;
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const struct tr_adam8 a = tr_adam8_of(&how);
     const int threads = q->device->threads;
 
-    pthread_once(&once, fill_both);
 #pragma omp parallel for num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
     for (int64_t b = 0; b < all; b++) {
         const int64_t at = b == 0 ? 0 : blocks.lead + (b - 1) * blocks.size;
         const int64_t count = tr_code_next(blocks, at, n), byte = tr_code_bytes(blocks, at);
         uint8_t *mb = tr_u8(m) + byte, *vb = tr_u8(v) + byte;
-        float ms[TR_BLOCK_MOST], vs[TR_BLOCK_MOST], grads[TR_BLOCK_MOST];
+        float grads[TR_BLOCK_MOST];
+        struct moment ms, vs;
         struct largest most;
 
-        decode(TR_BOOK_SIGNED, mb, count, ms);
-        decode(TR_BOOK_UNSIGNED, vb, count, vs);
-        most = step(&a, tr_f32(p) + at, ms, vs, tr_cpu_in(g, at, count, grads), count);
-        encode(TR_BOOK_SIGNED, ms, count, most.m, mb);
-        encode(TR_BOOK_UNSIGNED, vs, count, most.v, vb);
+        get(&ms, TR_BOOK_SIGNED, mb, count);
+        get(&vs, TR_BOOK_UNSIGNED, vb, count);
+        most = step_block(&a, tr_f32(p) + at, &ms, &vs, tr_cpu_in(g, at, count, grads), count);
+        put(&ms, most.m, mb, count);
+        put(&vs, most.v, vb, count);
         if (half)
             tr_cpu_put(half, at, count, tr_f32(p) + at);
     }
