@@ -15,7 +15,7 @@ replicas 2
 '
 more='
 tensor   4 --tensor-model-parallel-size 2 --bf16 --sequence-parallel
-stages   4 --pipeline-model-parallel-size 2 --fp16 --initial-loss-scale 65536
+stages   4 --pipeline-model-parallel-size 2 --fp16 --initial-loss-scale 512
 '
 want=${TR_TEST_KILLS:-2} iterations=24
 [ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-7} iterations=50 layouts="$layouts$more"
