@@ -73,14 +73,15 @@ static void set_tensor(struct tr_config *c, int64_t value)
     c->tensor_model_parallel_size = value;
 }
 
-/* Divisors of the layers, and of what tensor parallelism leaves; the smaller ones where there are too many. */
+/* Divisors of the layers, and of what tensor parallelism leaves; the smaller ones where there are too many.  The stages that
+   were asked for may have layers by turns. */
 static int values_pipeline(const struct search *v, const struct tr_config *c, int64_t value[VALUES])
 {
     const int64_t left = c->world_size / c->tensor_model_parallel_size;
     int n = 0;
 
     for (int64_t p = 1; p <= v->base->shape.dims.layers && p <= left && n < VALUES; p++)
-        if (left % p == 0 && v->base->shape.dims.layers % p == 0)
+        if (left % p == 0 && (v->base->shape.dims.layers % p == 0 || p == v->base->shape.layout.p))
             value[n++] = p;
     return n;
 }
@@ -609,6 +610,24 @@ static void search_one(struct search *v, int64_t world, int64_t batch)
     choose(v, (int)world, batch);
 }
 
+/* Why there is no run: the last reason against one, or how much they need. */
+static enum tr_status found_none(const struct search *v)
+{
+    char why[TR_SENTENCE];
+
+    if (isfinite(v->out->least))
+        return TR_FAIL(
+            TR_ERESOURCE,
+            "none of %.0f combinations fits %.0f MiB of a GPU of %s; the least has %.0f: give "
+            "more GPUs with --search-gpus, or larger ones with --machine",
+            v->out->looked, room(v) / MIB, v->base->machine.name, v->out->least / MIB);
+    snprintf(why, sizeof why, "%s", tr_last_error());
+    return TR_FAIL(TR_ECONFIG,
+                   "none of %.0f combinations is a run, the last for this reason: %s; give other "
+                   "options, or other numbers with --search-gpus and --search-global-batch",
+                   v->out->looked, why);
+}
+
 static enum tr_status search_all(struct search *v)
 {
     const struct tr_pareto_ask *ask = v->ask;
@@ -619,11 +638,7 @@ static enum tr_status search_all(struct search *v)
             search_one(v, ask->gpu_counts ? ask->gpus[i] : gpus,
                        ask->batch_counts ? ask->batches[k] : batch);
     if (v->out->runs == 0)
-        return TR_FAIL(
-            TR_ERESOURCE,
-            "none of %.0f combinations fits %.0f MiB of a GPU of %s; the least has %.0f: give "
-            "more GPUs with --search-gpus, or larger ones with --machine",
-            v->out->looked, room(v) / MIB, v->base->machine.name, v->out->least / MIB);
+        return found_none(v);
     qsort(v->out->run, (size_t)v->out->runs, sizeof v->out->run[0], by_pace);
     neighbours(v);
     return TR_OK;

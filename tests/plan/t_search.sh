@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091,SC2086
 # `trireme plan --search`: its words, its tables and its JSON; t_pareto.c has its results.
 . "$srcdir/tests/tap.sh"
-plan 17
+plan 19
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -34,6 +34,12 @@ x = json.load(open('$work/text'))
 r = x['pareto']
 print(all(a['seconds'] < b['seconds'] and a['bytes'] > b['bytes'] for a, b in zip(r, r[1:])), len(r) > 2,
       x['combinations'] > x['refused'] + x['too_large'], {'option', 'reason'} == set(x['rejected'][0]))")" "True True True True"
+# The study of 76B has 60 layers on 32 stages.
+by_turns() { "$trireme" plan --machine jean-zay-v100-16g @"$srcdir/jobs/models/study-76b.args" --fp16 --vocab-size 50257 --world-size 128 \
+    --search > "$work/text" 2>&1 && grep -q '^ *128 *4 ' "$work/text"; }
+check "stages that were asked for, though they do not divide the layers" by_turns
+fails "a batch that no number of replicas divides" 64 "is a run, the last for this reason: --global-batch-size 3 is not a multiple" \
+    "$trireme" plan --machine jean-zay-v100-32g $model --world-size 1 --global-batch-size 3 --num-layers 1 --search --search-gpus 32
 fails "no machine" 64 "give its profile with --machine" "$trireme" plan $model --search
 fails "a list that is none" 64 "is no list of up to 16 whole numbers" \
     "$trireme" plan --machine jean-zay-v100-32g $model --search --search-gpus x
