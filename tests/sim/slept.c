@@ -29,7 +29,14 @@
  *
  * Needs the right to make network namespaces, in one of its own: `unshare --net slept 16`.  t_slept.sh does that.
  */
-enum { RANKS = 16, REPEATS = 3, PORT = 7077, MTU = 9000, LANES = 5, PATIENCE = 200 };
+enum {
+    RANKS = 16,
+    REPEATS = 3,
+    PORT = 7077,
+    MTU = 9000,
+    LANES = TR_SIM_REPLICAS + 1,
+    PATIENCE = 200
+};
 
 /* Of an Ethernet frame of that MTU, what is left for data after the headers of Ethernet, IP and TCP with timestamps. */
 static const double PAYLOAD = (MTU - 52.0) / (MTU + 14.0);
@@ -278,9 +285,13 @@ static void execute(const struct tr_sim_program *p, int awaited[LANES])
             rest(s->seconds);
         else if (s->slot == TR_SIM_NORM && s->kind == TR_SIM_AWAIT)
             pthread_barrier_wait(&shared->all);
-        else if (s->slot != TR_SIM_NORM && s->kind == TR_SIM_POST)
+        else if (s->slot == TR_SIM_NORM)
+            continue;
+        else if (s->slot >= LANES)
+            die("a slot without a lane");
+        else if (s->kind == TR_SIM_POST)
             post(&lanes[s->slot]);
-        else if (s->slot != TR_SIM_NORM)
+        else
             await(&lanes[s->slot], ++awaited[s->slot]);
     }
 }
