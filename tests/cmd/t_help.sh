@@ -3,7 +3,7 @@
 # Asking the program: one option, a group of options, words; and the message about several wrong options.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
-plan 32
+plan 33
 
 says() { "$@" >"$work/out" && grep -q -e "$text" "$work/out"; }
 

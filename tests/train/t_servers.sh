@@ -23,7 +23,7 @@ rows() { echo "$1" | grep .; }
 names() { rows "$1" | awk '{ print $1 }'; }
 rest() { rows "$1" | awk -v name="$2" '$1 == name { $1 = ""; print }'; }
 
-plan $((17 + 2 * $(rows "$layouts" | wc -l)))
+plan $((18 + 2 * $(rows "$layouts" | wc -l)))
 check "a dataset is built" small_corpus
 
 # train LAYOUT OPTION...
