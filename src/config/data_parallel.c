@@ -252,16 +252,37 @@ static enum tr_status find_wire(const struct tr_config *c, int d, struct tr_data
     return TR_OK;
 }
 
+/* Modes that compress, and what they are without that. */
+static const struct {
+    int mode, plain;
+} compressed[] = {
+#define COMPRESSES(symbol, plain) {symbol, plain},
+#include "config/modes.def"
+};
+
+/* Its row of compressed[], or -1. */
+static int compresses(int mode)
+{
+    const int rows = sizeof compressed / sizeof compressed[0];
+
+    for (int i = 0; i < rows; i++)
+        if (compressed[i].mode == mode)
+            return i;
+    return -1;
+}
+
 static enum tr_status check_bits(const struct tr_config *c)
 {
-    if (c->dp_mode != TR_DP_SHARDED_PS_COMPRESSED)
+    const char *name = tr_config_spelling("dp-mode", c->dp_mode);
+    const int row = compresses(c->dp_mode);
+
+    if (row < 0)
         return !tr_config_changed(c, "dp-bits")
                    ? TR_OK
-                   : TR_FAIL(
-                         TR_ECONFIG,
-                         "--dp-bits is about what servers send compressed, and with --dp-mode %s "
-                         "it has no effect: give --dp-mode sharded_ps_compressed, or remove it",
-                         tr_config_spelling("dp-mode", c->dp_mode));
+                   : TR_FAIL(TR_ECONFIG,
+                             "--dp-bits is about what servers send compressed, and with --dp-mode "
+                             "%s it has no effect: give --dp-mode %s, or remove it",
+                             name, tr_config_spelling("dp-mode", compressed[0].mode));
     if ((c->dp_bits < 1 || c->dp_bits > 8) && c->dp_bits != 32)
         return TR_FAIL(
             TR_ECONFIG,
@@ -269,27 +290,29 @@ static enum tr_status check_bits(const struct tr_config *c)
             "of these",
             (long long)c->dp_bits);
     if (c->dp_bits != 32 && c->train_warmup_steps == 0)
-        return TR_FAIL(TR_ECONFIG, "--dp-mode sharded_ps_compressed keeps Adam's second moments of "
-                                   "the end of its warm-up, which without one are 0, "
-                                   "so that the first step ruins the weights: give "
-                                   "--train-warmup-steps N, best a few times 1 / (1 - "
-                                   "--adam-beta2), or --dp-bits 32");
+        return TR_FAIL(TR_ECONFIG,
+                       "--dp-mode %s keeps Adam's second moments of the end of its warm-up, which "
+                       "without one are 0, so that the first step ruins the weights: give "
+                       "--train-warmup-steps N, best a few times 1 / (1 - --adam-beta2), or "
+                       "--dp-bits 32",
+                       name);
     if (c->dp_bits != 32 && tr_state_block(c) > 0)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "--dp-mode sharded_ps_compressed averages first moments, which "
-            "--optimizer %s keeps in 8 bits: say --optimizer adam, or --dp-mode sharded_ps",
-            tr_config_spelling("optimizer", c->optimizer));
+        return TR_FAIL(TR_ECONFIG,
+                       "--dp-mode %s averages first moments, which --optimizer %s keeps in 8 bits: "
+                       "say --optimizer adam, or --dp-mode %s",
+                       name, tr_config_spelling("optimizer", c->optimizer),
+                       tr_config_spelling("dp-mode", compressed[row].plain));
     return TR_OK;
 }
 
-/* Servers that compress: without that they are the sharded ones. */
 static void find_compressed(const struct tr_config *c, struct tr_data_parallel *out)
 {
-    if (out->mode != TR_DP_SHARDED_PS_COMPRESSED)
+    const int row = compresses(out->mode);
+
+    if (row < 0)
         return;
     if (c->dp_bits == 32) {
-        out->mode = TR_DP_SHARDED_PS;
+        out->mode = compressed[row].plain;
         return;
     }
     out->warms_up = out->keeps_errors = true;
