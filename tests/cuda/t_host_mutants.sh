@@ -19,14 +19,14 @@ a wait that nobody watches|device/cuda/cuda.c|s/g->watch(g->watch_ctx);/;/|t_cud
 an error of CUDA that is let pass|device/cuda/cuda.c|s/tr_cuda_must(g, error, "work on a stream");//|t_cuda_device|device
 shared memory asked for at each launch|device/cuda/cuda.c|s/ *a->bytes = bytes;//|t_cuda_device|device
 communicators that are not warmed up|train/transport.c|s/return tr_comm_nccl_warm(.*/return TR_OK;/|trireme_fake|sharded
-messages that are not|train/transport.c|/grid.pp, r->shape/d|trireme_fake|pipeline
+messages that are not|train/transport.c|/add(u, &r->grid.pp,/,/TR_U8, 1);/d|trireme_fake|pipeline
 the embedding that is not|train/transport.c|/grid.embed, TR_NCCL/,/layout.w/d|trireme_fake|pipeline
 sums of the optimizer that are not|train/transport.c|/tr_dp_owners(&r->dp), TR_NCCL/d|trireme_fake|sharded
 buckets that are not|train/transport.c|/add(x->u, &x->r->dp.sums/,/);/d|trireme_fake|sharded
 shared memory of one GPU alone|device/cuda/cuda.c|s/ && allowed.list.i..ordinal == ordinal//|t_cuda_device|device
 a number by value that changes, in a graph|model/model.c|s/= m->seed,/= m->seed + ({ static uint64_t n; n++; }),/|trireme_fake|graphs
-the loss scale by value, in a graph|model/chunk.c|s/        tr_head_weigh(c->m, &c->head, &x->head, factor);/;/; s/^struct pass {/static double planted; &/; s/ *c->m->adds = micro > 0.*;/& planted = factor;/; s/        tr_head_backward(c->m, /tr_head_weigh(c->m, \&c->head, \&p->x->head, planted); &/|trireme_fake|graphs
-a graph that adds to gradients, and shall not|model/chunk.c|s/.adds = backward && c->m->adds,//|trireme_fake|graphs
+the loss scale by value, in a graph|model/chunk.c|s/        tr_head_weigh(c->m, &c->head, &x->head, factor);/;/; s/^struct pass {/static double planted; &/; /void tr_chunk_backward/,/^}/s/ *c->m->adds = micro > 0.*;/& planted = factor;/; s/        tr_head_backward(c->m, /tr_head_weigh(c->m, \&c->head, \&p->x->head, planted); &/|trireme_fake|graphs
+a graph that adds to gradients, and shall not|model/chunk.c|s/.adds = kind != TR_PASS_FORWARD && c->m->adds,//|trireme_fake|graphs
 tokens that are uploaded in a graph|model/chunk.c|s/    upload_batch(c, x);//; s/ first = first_input(c, p->x, p->micro);/& upload_batch(c, p->x);/|trireme_fake|graphs
 a host that waits while it captures|device/cuda/cuda_pace.c|s/if (g->capturing)/if (0)/|t_cuda_device|device
 a graph that counts for nothing|device/cuda/cuda_graph.c|s/tr_cuda_pace(g, .*;/;/|t_cuda_device|device
