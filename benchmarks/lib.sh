@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Sourced by the scripts of this folder.
+export TR_BENCHMARK=1 # for tests/mpirun
 
 # fail SENTENCE CODE
 fail() {
