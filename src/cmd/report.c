@@ -387,13 +387,6 @@ static enum tr_status write_to(const struct options *o, const struct tr_table *t
     return close_output(o->output, f);
 }
 
-static void release_words(struct tr_words *w)
-{
-    for (int i = 0; i < w->count; i++)
-        free(w->word[i]);
-    free(w->word);
-}
-
 /* The searches in folders that are looked at; a folder need not have any. */
 static void find_searches(const struct tr_words *logs, struct tr_words *out)
 {
@@ -416,7 +409,7 @@ static enum tr_status write_page(const struct options *o, const struct tr_words 
     title = title_of(logs);
     find_searches(logs, &searches);
     tr_page_write(title, t, count, p, &searches, f);
-    release_words(&searches);
+    tr_words_release(&searches);
     free(title);
     return close_output(o->html, f);
 }
@@ -482,7 +475,7 @@ static enum tr_status plot_files(const struct options *o, const struct tr_words 
     if (s == TR_OK)
         s = tr_plot_files((enum tr_plot_kind)o->plot, searches.word, searches.count, &plot);
     s = write_plot(o, &plot, s);
-    release_words(&searches);
+    tr_words_release(&searches);
     return s;
 }
 
@@ -679,7 +672,7 @@ int tr_cmd_report(int argc, char **argv)
     s = tr_options_parse(&table, &o, argc - 1, argv + 1, &logs);
     if (s == TR_OK)
         s = report(&o, &logs);
-    release_words(&logs);
+    tr_words_release(&logs);
     tr_options_release(&table, &o);
     return tr_status_exit_code(s);
 }

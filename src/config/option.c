@@ -53,7 +53,7 @@ static bool in_range(const struct range *r, double x)
     return (r->low_open ? x > r->low : x >= r->low) && (r->high_open ? x < r->high : x <= r->high);
 }
 
-static void words_release(struct tr_words *w)
+void tr_words_release(struct tr_words *w)
 {
     for (int i = 0; i < w->count; i++)
         free(w->word[i]);
@@ -222,7 +222,7 @@ static void unset(const struct tr_opt *o, void *base)
         *(char **)field = NULL;
         break;
     case TR_OPT_WORDS:
-        words_release(field);
+        tr_words_release(field);
         break;
     }
 }
@@ -461,7 +461,7 @@ static enum tr_status say_wrong(struct tr_words *wrong)
         status = TR_FAIL(TR_ECONFIG, "%d options will not do, see above; nothing was started",
                          wrong->count);
     }
-    words_release(wrong);
+    tr_words_release(wrong);
     return status;
 }
 

@@ -55,6 +55,8 @@ struct tr_words {
     int count;
     char **word; /* owned */
 };
+/* Then it has none. */
+void tr_words_release(struct tr_words *w);
 
 /* A spelling of a choice: `set` ties it to an option; `why` is a note or the reason of a refusal. */
 struct tr_spelling {
