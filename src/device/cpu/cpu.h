@@ -18,6 +18,8 @@ void tr_cpu_attention_cached(struct tr_queue *q, const struct tr_tensor *ctx,
                              const struct tr_tensor *place, struct tr_attention_how how);
 
 /* Of struct tr_backend, no rows of the table. */
+void tr_cpu_upload(struct tr_queue *q, const struct tr_tensor *to, const void *from);
+void tr_cpu_download(struct tr_queue *q, void *to, const struct tr_tensor *from);
 void tr_cpu_attention_relative(struct tr_queue *q, const struct tr_tensor *ctx,
                                const struct tr_tensor *lse, const struct tr_tensor *qkv,
                                const struct tr_relative *to, struct tr_attention_how how,

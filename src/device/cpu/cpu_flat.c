@@ -86,6 +86,27 @@ void tr_cpu_copy(struct tr_queue *q, const struct tr_tensor *y, const struct tr_
     }
 }
 
+/* By all threads of the queue: one alone does not reach the rate of the memory. */
+static void copy_bytes(const struct tr_queue *q, void *to, const void *from, int64_t bytes)
+{
+    const int64_t piece = TR_CPU_SMALL * (int64_t)sizeof(float);
+    const int threads = q->device->threads;
+
+#pragma omp parallel for num_threads(threads) if (threads > 1 && bytes > piece)
+    for (int64_t i = 0; i < bytes; i += piece)
+        memcpy((char *)to + i, (const char *)from + i, (size_t)smaller(bytes - i, piece));
+}
+
+void tr_cpu_upload(struct tr_queue *q, const struct tr_tensor *to, const void *from)
+{
+    copy_bytes(q, to->data, from, tr_tensor_bytes(to));
+}
+
+void tr_cpu_download(struct tr_queue *q, void *to, const struct tr_tensor *from)
+{
+    copy_bytes(q, to, from->data, tr_tensor_bytes(from));
+}
+
 void tr_cpu_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)
 {
     int64_t n = tr_sizes_flat(y, x, x, x);
