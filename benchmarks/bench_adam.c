@@ -46,19 +46,12 @@ static double copy(struct adam *a)
 static double update(struct adam *a, enum kind kind)
 {
     const double begin = tr_now();
-    const struct tr_adamw how = {.lr = 1e-4f,
-                                 .beta1 = 0.9f,
-                                 .beta2 = 0.999f,
-                                 .eps = 1e-8f,
-                                 .decay = 0.01f,
-                                 .bias1 = 0.1f,
-                                 .bias2 = 1e-3f,
-                                 .grad_scale = 1.0f};
 
     if (kind == EIGHT)
-        a->q.on->adam8(&a->q, NULL, &a->p, &a->m8, &a->v8, &a->g, how, blocks);
+        a->q.on->adam8(&a->q, NULL, &a->p, &a->m8, &a->v8, &a->g, tr_bench_adamw, blocks);
     else
-        a->q.on->adamw(&a->q, kind == HALF ? &a->half : NULL, &a->p, &a->m, &a->v, &a->g, how);
+        a->q.on->adamw(&a->q, kind == HALF ? &a->half : NULL, &a->p, &a->m, &a->v, &a->g,
+                       tr_bench_adamw);
     return tr_now() - begin;
 }
 

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/bench.h"
 #include "bench_device.h"
 
 enum { WARM_UP = 3, ROUNDS = 5 };
@@ -270,15 +271,7 @@ WORK(xent_max, on->xent_max(&b->q, &r->max, &r->logits, r->v))
 WORK(xent_sum, on->xent_sum(&b->q, &r->stats, &r->logits, &r->max, &r->labels, 0, r->v))
 WORK(xent_bwd, on->xent_bwd(&b->q, &r->logits, &r->max, &r->stats, &r->labels, &r->weight, 0, r->v))
 WORK(sumsq, on->sumsq(&b->q, &r->out, &r->g))
-WORK(adamw, on->adamw(&b->q, &r->half, &r->p, &r->m, &r->m2, &r->g,
-                      (struct tr_adamw){.lr = 1e-4F,
-                                        .beta1 = 0.9F,
-                                        .beta2 = 0.999F,
-                                        .eps = 1e-8F,
-                                        .decay = 0.01F,
-                                        .bias1 = 0.1F,
-                                        .bias2 = 1e-3F,
-                                        .grad_scale = 1.0F}))
+WORK(adamw, on->adamw(&b->q, &r->half, &r->p, &r->m, &r->m2, &r->g, tr_bench_adamw))
 
 static void make_rows(struct bench *b, struct rows *r, int64_t n, int64_t h)
 {

@@ -8,6 +8,7 @@
  * The last line adds up the least times, the step as it would be if nothing else took time, and has
  * what the same kernels reach on 1024^3.
  */
+#include "bench/bench.h"
 #include "bench_device.h"
 
 #include <math.h>
@@ -282,15 +283,8 @@ WORK(fill, struct tr_tensor g = tr_f32_1(s->grads, PARAMS); RUN(fill, &g, 0.0f))
 WORK(sumsq, struct tr_tensor g = tr_f32_1(s->grads, PARAMS); RUN(sumsq, &s->out, &g))
 WORK(adamw, struct tr_tensor p = tr_f32_1(s->params, PARAMS);
      struct tr_tensor m = tr_f32_1(s->m, PARAMS); struct tr_tensor v = tr_f32_1(s->v, PARAMS);
-     struct tr_tensor g = tr_f32_1(s->grads, PARAMS); RUN(adamw, NULL, &p, &m, &v, &g,
-                                                          (struct tr_adamw){.lr = 1e-4f,
-                                                                            .beta1 = 0.9f,
-                                                                            .beta2 = 0.999f,
-                                                                            .eps = 1e-8f,
-                                                                            .decay = 0.01f,
-                                                                            .bias1 = 0.1f,
-                                                                            .bias2 = 1e-3f,
-                                                                            .grad_scale = 1.0f}))
+     struct tr_tensor g = tr_f32_1(s->grads, PARAMS);
+     RUN(adamw, NULL, &p, &m, &v, &g, tr_bench_adamw))
 
 /* In the order of a step.  `macs` is what one call multiplies for each row of the batch, in units of
    H^2; `bytes` what it moves, for those that wait for memory. */

@@ -137,6 +137,17 @@ struct tr_bench_times tr_bench_time(struct tr_bench *b, void (*body)(void *ctx),
     return t;
 }
 
+const struct tr_adamw tr_bench_adamw = {
+    .lr = 1e-4F,
+    .beta1 = 0.9F,
+    .beta2 = 0.999F,
+    .eps = 1e-8F,
+    .decay = 0.01F,
+    .bias1 = 0.1F,
+    .bias2 = 1e-3F,
+    .grad_scale = 1.0F,
+};
+
 /* ---- results ---- */
 
 int64_t tr_bench_count(struct tr_bench *b, int64_t compared, int64_t wrong)

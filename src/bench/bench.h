@@ -109,7 +109,14 @@ enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
                                 const struct tr_machine *profile, double floor, int *low,
                                 struct tr_machine *out) TR_MUST_CHECK;
 
+/* Of computing and messages that take so many seconds alone, and `both` together, the part of the shorter that is saved: 0 to
+   1, the overlap-efficiency of a profile. */
+double tr_bench_overlap(double computing, double messages, double both);
+
 /* ---- common parts ---- */
+
+/* With which optimizer steps are timed: usual settings, in a step in which both moments count. */
+extern const struct tr_adamw tr_bench_adamw;
 
 /* Seconds of some repetitions: p95 is what 95 of 100 do not exceed. */
 struct tr_bench_times {

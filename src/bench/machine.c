@@ -32,13 +32,18 @@ static const struct row {
     ROW(node_us, "intra-node-us", "us", true),
     ROW(net_link, "inter-node-gbs", "GB/s", false),
     ROW(net_us, "inter-node-us", "us", true),
+    ROW(overlap, "overlap-efficiency", "", false),
     ROW(disk, "disk-write-gbs", "GB/s", false),
 #undef ROW
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* What is timed: three GEMMs, a copy, an optimizer step, attention, and two messages in each of two kinds of groups. */
-enum { PARTS = 10 };
+/* What is timed: three GEMMs, a copy, an optimizer step, attention, and in each of two kinds of groups two messages, and
+   GEMMs alone and beside an all-reduce. */
+enum { PARTS = 16, LINK_PARTS = 5 };
+
+/* Beside an all-reduce: so many GEMMs at most, of so many rows at least. */
+enum { MOST_PRODUCTS = 16, LEAST_ROWS = 64 };
 
 /* Of attention, of one sample: heads and their width. */
 enum { HEADS = 16, HEAD = 64, HOST_TOKENS = 256, GPU_TOKENS = 2048 };
@@ -47,6 +52,8 @@ struct work {
     struct tr_bench_probe probe; /* first: its bodies are given the work */
     struct tr_comm *group;
     struct tr_tensor sum;
+    struct tr_bench_probe beside; /* what is computed while the sum is under way, so many times */
+    int products;
     struct tr_tensor norm,
         moment[2]; /* of an optimizer, whose weights and gradients the probe copies */
     struct tr_tensor qkv, dqkv, ctx, dctx, lse;
@@ -99,17 +106,10 @@ static void step(void *ctx)
 {
     const struct work *w = ctx;
     struct tr_queue *q = &w->probe.b->run->queue;
-    const struct tr_adamw how = {.lr = 1e-4F,
-                                 .beta1 = 0.9F,
-                                 .beta2 = 0.999F,
-                                 .eps = 1e-8F,
-                                 .decay = 0.01F,
-                                 .bias1 = 0.1F,
-                                 .bias2 = 1e-3F,
-                                 .grad_scale = 1.0F};
 
     q->on->sumsq(q, &w->norm, &w->probe.from);
-    q->on->adamw(q, NULL, &w->probe.to, &w->moment[0], &w->moment[1], &w->probe.from, how);
+    q->on->adamw(q, NULL, &w->probe.to, &w->moment[0], &w->moment[1], &w->probe.from,
+                 tr_bench_adamw);
 }
 
 /* Forward and backward. */
@@ -122,6 +122,26 @@ static void attend(void *ctx)
 
     q->on->attention(q, &w->ctx, &w->lse, &w->qkv, NULL, how, none);
     q->on->attention_bwd(q, &w->dqkv, &w->dctx, &w->ctx, &w->lse, &w->qkv, NULL, how, none);
+}
+
+/* As training computes while an all-reduce is under way. */
+static void products(void *ctx)
+{
+    struct work *w = ctx;
+
+    for (int i = 0; i < w->products; i++)
+        tr_bench_probe_product(&w->beside);
+}
+
+static void products_beside_sum(void *ctx)
+{
+    struct work *w = ctx;
+    struct tr_queue *q = &w->probe.b->run->queue;
+    struct tr_pending under_way;
+
+    w->group->via->allreduce_start(w->group, q, &w->sum, TR_SUM, &under_way);
+    products(w);
+    w->group->via->finish(w->group, q, &under_way);
 }
 
 /* In a ring, so that all are busy. */
@@ -202,16 +222,48 @@ static void measure_attention(struct work *w, struct tr_machine *m)
     m->attention_passes = fmax(0.0, 1e9 * m->stream * seconds / (scores * (half ? 2.0 : 4.0)));
 }
 
-/* Bus bandwidth of an all-reduce, and the time of a very short message, in the groups of `color`;
-   nothing where these have one rank. */
-static enum tr_status link_of(struct work *w, int color, const char *name, double *gbs, double *us)
+double tr_bench_overlap(double computing, double messages, double both)
+{
+    return fmax(0.0, fmin((computing + messages - both) / fmin(computing, messages), 1.0));
+}
+
+/* GEMMs that take about `seconds` all together. */
+static void choose_products(struct work *w, double seconds)
+{
+    const double whole = tr_bench_time(w->probe.b, tr_bench_probe_product, w, NULL).median;
+    const double part = fmin(seconds / whole, 1.0);
+
+    w->products = (int)fmin(ceil(seconds / whole), MOST_PRODUCTS);
+    w->beside = w->probe;
+    w->beside.a.dim[0] = w->beside.y.dim[0] =
+        (int64_t)fmax(part * (double)w->probe.a.dim[0], LEAST_ROWS);
+}
+
+/* Of an all-reduce of `sum` seconds and GEMMs that take about as long. */
+static double measure_overlap(struct work *w, double sum)
+{
+    struct tr_bench *b = w->probe.b;
+    double alone, both;
+
+    next_part(w, "GEMMs");
+    choose_products(w, sum);
+    next_part(w, "GEMMs alone");
+    alone = tr_bench_time(b, products, w, NULL).median;
+    next_part(w, "GEMMs beside an all-reduce");
+    both = tr_bench_time(b, products_beside_sum, w, NULL).median;
+    return tr_bench_overlap(alone, sum, both);
+}
+
+/* Bus bandwidth of an all-reduce, the time of a very short message, and what computing beside it saves, in the groups of
+   `color`; nothing where these have one rank. */
+static enum tr_status link_of(struct work *w, int color, const char *name, double *gbs, double *us,
+                              double *overlap)
 {
     struct tr_bench *b = w->probe.b;
     struct tr_comm *transport = b->run->transport, group;
     struct tr_queue *q = &b->run->queue;
-    double n;
+    double n, sum;
 
-    *gbs = *us = 0.0;
     TR_TRY(transport->via->split(transport, color, transport->rank, name, &group));
     n = group.size;
     /* All ranks measure or none does: groups may be of different sizes. */
@@ -219,11 +271,15 @@ static enum tr_status link_of(struct work *w, int color, const char *name, doubl
         w->group = &group;
         q->on->fill(q, &w->sum, 0.0f);
         next_part(w, "all-reduce");
-        *gbs = 2e-9 * (n - 1.0) / n * SUM_BYTES / tr_bench_time(b, sum_up, w, NULL).median;
+        sum = tr_bench_time(b, sum_up, w, NULL).median;
+        *gbs = 2e-9 * (n - 1.0) / n * SUM_BYTES / sum;
         next_part(w, "least message");
         *us = 1e6 * tr_bench_time(b, least_message, w, NULL).median;
+        *overlap =
+            fmin(*overlap,
+                 measure_overlap(w, sum)); /* of both kinds: the less of NAN and a number is that */
     } else {
-        skip_parts(w, 2);
+        skip_parts(w, LINK_PARTS);
     }
     transport->via->release(&group);
     return TR_OK;
@@ -261,8 +317,9 @@ static enum tr_status measure_parts(struct work *w, struct tr_machine *m)
     TR_TRY(peak(w, m->stream, TR_BF16, "bf16 GEMM", &m->peak_bf16));
     TR_TRY(peak(w, m->stream, TR_F32, "fp32 GEMM", &m->peak_fp32));
     measure_attention(w, m);
-    TR_TRY(link_of(w, node_of(b), "node", &m->node_link, &m->node_us));
-    return link_of(w, b->run->launch.local_rank, "nodes", &m->net_link, &m->net_us);
+    TR_TRY(tr_bench_probe_set_type(&w->probe, w->qkv.dtype));
+    TR_TRY(link_of(w, node_of(b), "node", &m->node_link, &m->node_us, &m->overlap));
+    return link_of(w, b->run->launch.local_rank, "nodes", &m->net_link, &m->net_us, &m->overlap);
 }
 
 static enum tr_status measure(struct tr_bench *b, struct tr_machine *m)
@@ -320,7 +377,7 @@ enum tr_status tr_bench_machine_check(const struct tr_bench *b)
 /* ---- output ---- */
 
 /* A profile needs both links; the one that is missing here is not used by any layout that fits
-   here. */
+   here.  What a profile need not have was not measured. */
 static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
 {
     const struct tr_run *r = b->run;
@@ -337,14 +394,21 @@ static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
     m->gpus_per_node = r->launch.local_size;
     m->memory = floor(memory_of(r) / MIB);
     m->gemm = 1.0;
-    if (m->node_link <= 0.0) {
-        m->node_link = m->net_link > 0.0 ? m->net_link : m->stream;
+    if (isnan(m->net_link) && isnan(m->node_link)) {
+        m->node_link = m->stream;
+        m->node_us = 0.0;
+        m->overlap = 1.0;
+    }
+    if (isnan(m->node_link)) {
+        m->node_link = m->net_link;
         m->node_us = m->net_us;
     }
-    if (m->net_link <= 0.0) {
+    if (isnan(m->net_link)) {
         m->net_link = m->node_link;
         m->net_us = m->node_us;
     }
+    if (isnan(m->disk))
+        m->disk = 0.0;
 }
 
 static double value_of(const struct tr_machine *m, const struct row *r)
@@ -361,7 +425,7 @@ static bool tell(struct tr_bench *b, const struct row *x, const struct tr_machin
     const bool low = ratio < floor_;
 
     /* There is one node, or the disk was not requested. */
-    if (got <= 0.0)
+    if (isnan(got))
         return false;
     if (isnan(ratio))
         tr_bench_print(b, "%-20s %12.4g %-8s\n", x->key, got, x->unit);
@@ -382,12 +446,18 @@ enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
     struct tr_bench_probe size;
 
     tr_bench_probe_init(&size, b);
-    *out = (struct tr_machine){.disk = b->write_gbs};
+    *out = (struct tr_machine){.disk = b->write_gbs > 0.0 ? b->write_gbs : NAN,
+                               .node_link = NAN,
+                               .node_us = NAN,
+                               .net_link = NAN,
+                               .net_us = NAN,
+                               .overlap = NAN};
     tr_bench_print(
         b,
         "# machine: GEMMs of width %d, a copy of memory, AdamW, attention, all-reduces of %d MiB "
-        "inside nodes and "
-        "between them, messages of %d bytes; medians of %d\n"
+        "inside nodes and between them, messages of %d bytes, GEMMs beside such all-reduces; "
+        "medians "
+        "of %d\n"
         "# %-18s %12s %-8s %12s %8s\n",
         (int)size.a.dim[0], SUM_BYTES >> 20, LEAST_BYTES, b->repeats, "key", "measured", "",
         profile ? profile->name : "", profile ? "ratio" : "");

@@ -155,9 +155,9 @@ static double recomputed(const struct tr_activations *a, int64_t layers)
     return (double)layers;
 }
 
-static double beyond(double seconds, double hidden)
+double tr_cost_beside(const struct tr_machine *m, double seconds, double meanwhile)
 {
-    return seconds > hidden ? seconds - hidden : 0.0;
+    return seconds - m->overlap * fmin(seconds, meanwhile);
 }
 
 /* Seconds of all messages of a part in one direction, and bytes that a rank sends. */
@@ -196,7 +196,7 @@ static bool splits(const struct tr_cost *x)
 }
 
 /* What backward waits for tensor ranks: a message that goes on beside the products which give the gradients of
-   weights, or those of inputs, which take as long, is waited for as far as it takes longer. */
+   weights, or those of inputs, which take as long, is waited for as far as it takes longer or slows them down. */
 static double messages_backward(const struct tr_cost *x, enum tr_work_part part)
 {
     const struct tr_work *w = &x->work[part];
@@ -207,7 +207,8 @@ static double messages_backward(const struct tr_cost *x, enum tr_work_part part)
         const bool beside = m->beside && x->s->layout.overlap_tensor && !splits(x);
 
         if (m->backward)
-            sum += beyond(message(x, m), beside ? branch_products(x, part, m->branch) : 0.0);
+            sum += tr_cost_beside(x->m, message(x, m),
+                                  beside ? branch_products(x, part, m->branch) : 0.0);
     }
     return sum;
 }
@@ -256,7 +257,8 @@ static double offloaded(const struct tr_cost *x, double seconds)
     const struct tr_work_how how = tr_work_how_of(x->s);
     const double bytes = tr_work_kept_bytes(&x->work[TR_WORK_LAYER], &how);
 
-    return x->m->host_link > 0.0 ? beyond(bytes / (1e9 * x->m->host_link), seconds) : 0.0;
+    return x->m->host_link > 0.0 ? tr_cost_beside(x->m, bytes / (1e9 * x->m->host_link), seconds)
+                                 : 0.0;
 }
 
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk)

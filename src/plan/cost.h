@@ -53,6 +53,10 @@ struct tr_cost_chunk {
 };
 struct tr_cost_chunk tr_cost_chunk(const struct tr_cost *x, int stage, int chunk);
 
+/* What computation of `meanwhile` seconds and messages of `seconds` that go on beside it take longer than computation alone:
+   what outlasts it, and of what does not the part that the machine's overlap-efficiency says slows it down. */
+double tr_cost_beside(const struct tr_machine *m, double seconds, double meanwhile);
+
 /* Groups of ranks, and the link on which each rank of one sends to the next while all groups do: B/s and seconds.  Ranks
    of a group on one node share the links of that node. */
 enum tr_cost_group { TR_COST_TENSOR, TR_COST_STAGES, TR_COST_REPLICAS };

@@ -158,6 +158,11 @@ static double closed_form(const struct pipe *v)
            2.0 * (v->s->layout.p - 1.0) * v->last_weights;
 }
 
+bool tr_plan_messages_beside(const struct tr_config *c, const struct tr_shape *s)
+{
+    return s->layout.k > 1 && !s->layout.vee && c->overlap_p2p_communication;
+}
+
 double tr_plan_last_bucket(const struct tr_config *c, double seconds, double params)
 {
     const double size = (double)tr_dp_bucket(c, true);
@@ -165,11 +170,15 @@ double tr_plan_last_bucket(const struct tr_config *c, double seconds, double par
     return params > size ? seconds * size / params : seconds;
 }
 
-double tr_plan_exposed(const struct tr_config *c, double seconds, double overlapped, double params)
+double tr_plan_hidden(const struct tr_config *c, double seconds, double overlapped, double params)
 {
-    const double bucket = tr_plan_last_bucket(c, seconds, params);
+    return fmin(overlapped, seconds - tr_plan_last_bucket(c, seconds, params));
+}
 
-    return seconds - overlapped > bucket ? seconds - overlapped : bucket;
+double tr_plan_exposed(const struct tr_config *c, const struct tr_machine *m, double seconds,
+                       double overlapped, double params)
+{
+    return tr_cost_beside(m, seconds, tr_plan_hidden(c, seconds, overlapped, params));
 }
 
 /*
@@ -192,9 +201,9 @@ static double reduce_of(const struct tr_config *c, const struct tr_cost *x, cons
     wire[TR_PLAN_TRAFFIC_REDUCE].link = there;
     wire[TR_PLAN_TRAFFIC_GATHER].link = back;
     if (c->overlap_grad_reduce && behind > 0.0)
-        there = tr_plan_exposed(c, there, behind * backward, params);
+        there = tr_plan_exposed(c, x->m, there, behind * backward, params);
     if (ahead_of > 0.0)
-        back = tr_plan_exposed(c, back, ahead_of * forward, params);
+        back = tr_plan_exposed(c, x->m, back, ahead_of * forward, params);
     wire[TR_PLAN_TRAFFIC_REDUCE].exposed = there;
     wire[TR_PLAN_TRAFFIC_GATHER].exposed = back;
     wire[TR_PLAN_TRAFFIC_TIED] = (struct tr_plan_wire){tied, tied};
@@ -246,8 +255,7 @@ static struct tr_cost_moves moves_of(const struct tr_config *c, const struct tr_
 struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
                                     const struct tr_machine *m, int64_t params, bool exact)
 {
-    /* Messages of the interleaved schedule overlap computation. */
-    const bool hidden = s->layout.k > 1 && !s->layout.vee && c->overlap_p2p_communication;
+    const double felt = tr_plan_messages_beside(c, s) ? 1.0 - m->overlap : 1.0;
     struct tr_plan_time t = {.rest = 1e-3 * m->step_ms};
     struct tr_cost x;
     struct pipe v;
@@ -261,10 +269,10 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
     t.compute = s->batches.micros * v.longest - t.tensor;
     bare = exact ? execute(&v) : closed_form(&v);
     t.bubble = bare > t.compute + t.tensor ? bare - t.compute - t.tensor : 0.0;
-    if (s->layout.p > 1 && !hidden) {
-        add_transfers(&v, tr_cost_transfer(&x));
+    if (s->layout.p > 1 && felt > 0.0) {
+        add_transfers(&v, felt * tr_cost_transfer(&x));
         t.transfer = exact ? execute(&v) - bare
-                           : 2.0 * (s->batches.micros * s->layout.k + s->layout.p - 1) *
+                           : 2.0 * (s->batches.micros * s->layout.k + s->layout.p - 1) * felt *
                                  tr_cost_transfer(&x);
     }
     t.reduce = reduce_of(c, &x, &v, (double)params, t.wire);

@@ -84,11 +84,20 @@ static int slot_of(const struct tr_sched *s, int chunk, int leg)
     return tr_sched_side(s, chunk) * TR_LEGS + leg;
 }
 
-static void add_legs(struct tr_sim_program *p, const struct tr_sched *s, const struct tr_instr *in)
+/* A rank that computes meanwhile is slowed down by what it sends. */
+static void add_legs(const struct maker *k, struct tr_sim_program *p, const struct tr_sched *s,
+                     const struct tr_instr *in)
 {
-    for (int leg = 0; leg < TR_LEGS; leg++)
-        if (in->legs >> leg & 1 && in->kind != TR_WAIT)
-            append(p, TR_SIM_POST, slot_of(s, in->at[leg].chunk, leg));
+    const bool slows =
+        k->machine->overlap < 1.0 && tr_plan_messages_beside(k->config, &k->plan->shape);
+
+    for (int leg = 0; leg < TR_LEGS; leg++) {
+        if (!(in->legs >> leg & 1) || in->kind == TR_WAIT)
+            continue;
+        if (slows && in->kind == TR_START && (1u << leg & (TR_SEND_FWD | TR_SEND_BWD)))
+            delay(p, TR_SIM_TRANSFER, (1.0 - k->machine->overlap) * tr_cost_transfer(&k->cost));
+        append(p, TR_SIM_POST, slot_of(s, in->at[leg].chunk, leg));
+    }
     for (int leg = 0; leg < TR_LEGS; leg++)
         if (in->legs >> leg & 1 && in->kind != TR_START)
             append(p, TR_SIM_AWAIT, slot_of(s, in->at[leg].chunk, leg));
@@ -114,58 +123,6 @@ static struct tr_sched list_of(const struct maker *k, int stage)
     if (tr_sched_build(&list) != TR_OK)
         tr_die(TR_ERESOURCE, "%s", tr_last_error());
     return list;
-}
-
-/* What follows the passes. */
-static void add_end(const struct maker *k, struct tr_sim_program *p, int stage, bool posted)
-{
-    const double params = (double)k->plan->stage[stage].params;
-    const struct tr_layout *l = k->layout;
-    const bool end = tr_layout_has_embedding(l, stage) || tr_layout_has_head(l, stage);
-
-    if (l->d > 1) {
-        if (!posted)
-            append(p, TR_SIM_POST, TR_SIM_REPLICAS);
-        append(p, TR_SIM_POST, TR_SIM_REPLICAS);
-        append(p, TR_SIM_AWAIT, TR_SIM_REPLICAS);
-        append(p, TR_SIM_AWAIT, TR_SIM_REPLICAS);
-    }
-    if (end && tr_cost_tied(&k->cost) > 0.0)
-        exchange(p, TR_SIM_TIED, 1);
-    exchange(p, TR_SIM_NORM, 1);
-    delay(p, TR_SIM_OPTIMIZER, tr_cost_optimizer(&k->cost, params));
-    if (l->d > 1)
-        exchange(p, TR_SIM_REPLICAS, 1);
-    delay(p, TR_SIM_REST, 1e-3 * k->machine->step_ms);
-}
-
-static void add_program(const struct maker *k, int stage)
-{
-    struct tr_sim_program *p = &k->world->program[stage];
-    struct tr_cost_chunk *chunk = tr_room(k->layout->k, sizeof *chunk);
-    struct tr_sched list = list_of(k, stage);
-    const double beside = passes_beside(k, (double)k->plan->stage[stage].params);
-    const enum tr_instr_kind last = list.split ? TR_WGT : TR_BWD;
-    int left = k->layout->k * k->plan->shape.batches.micros;
-    bool posted = false;
-
-    for (int c = 0; c < k->layout->k; c++)
-        chunk[c] = tr_cost_chunk(&k->cost, stage, c);
-    for (int i = 0; i < list.n; i++) {
-        const struct tr_instr *in = &list.list[i];
-
-        if (in->kind == last && !posted && left-- <= beside) {
-            append(p, TR_SIM_POST, TR_SIM_REPLICAS);
-            posted = true;
-        }
-        if (tr_instr_computes(in))
-            add_pass(p, in, chunk);
-        else
-            add_legs(p, &list, in);
-    }
-    add_end(k, p, stage, posted);
-    tr_sched_release(&list);
-    free(chunk);
 }
 
 /* ---- network ---- */
@@ -427,17 +384,44 @@ enum tr_status tr_sim_world_check(const struct tr_plan *p, const struct tr_sim_l
     return like->curve ? check_curve(p, like->curve, &c, &x) : TR_OK;
 }
 
-/* Seconds of the forward passes beside which weights travel. */
-static double forward_of(const struct maker *k, int stage)
+/* Seconds of the passes of a kind beside which weights or gradients travel: those of one micro-batch, or of a group. */
+static double passes_of(const struct maker *k, int stage, enum tr_instr_kind kind)
 {
-    double forward = 0.0;
+    double sum = 0.0;
 
     for (int chunk = 0; chunk < k->layout->k; chunk++) {
         const struct tr_cost_chunk x = tr_cost_chunk(&k->cost, stage, chunk);
 
-        forward += x.forward + x.tensor_forward;
+        sum += kind == TR_FWD   ? x.forward + x.tensor_forward
+               : kind == TR_BWD ? x.backward + x.tensor_backward
+                                : x.weights;
     }
-    return forward * (k->layout->k > 1 && !k->layout->vee ? k->layout->group : 1);
+    return sum * (k->layout->k > 1 && !k->layout->vee ? k->layout->group : 1);
+}
+
+static struct exchanges exchanges_at(const struct maker *k, int stage)
+{
+    const struct tr_sim_group g = replicas_of(k, stage);
+    const struct tr_sim_place place = place_of(k, &g, tr_cost_link_of(&k->cost, TR_COST_REPLICAS));
+
+    return exchanges_of(k, &place, (double)k->plan->stage[stage].params);
+}
+
+/* What gradients that travel beside passes take of their time, as much as passes take of that of the gradients. */
+static double slowed(const struct maker *k, int stage)
+{
+    const double params = (double)k->plan->stage[stage].params;
+    const bool split = tr_sched_splits((enum tr_sched_kind)k->layout->schedule);
+    struct exchanges x;
+    double during;
+
+    (void)tr_cost_reduce(&k->cost, params, &during);
+    if (!k->config->overlap_grad_reduce || k->machine->overlap >= 1.0)
+        return 0.0;
+    x = exchanges_at(k, stage);
+    return (1.0 - k->machine->overlap) *
+           tr_plan_hidden(k->config, x.reduces * tr_sim_collective_seconds(&x.reduce),
+                          during * passes_of(k, stage, split ? TR_WGT : TR_BWD), params);
 }
 
 /* Of the gradients all but the last bucket, that bucket, and the weights. */
@@ -452,9 +436,11 @@ static int add_exchanges(const struct maker *k, int stage, const struct exchange
     if (k->config->overlap_grad_reduce && during > 0.0)
         last /= x->buckets;
     if (ahead > 0.0 && seconds > 0.0)
-        gathers *=
-            tr_plan_exposed(k->config, seconds, ahead * forward_of(k, stage), params) / seconds;
+        gathers *= tr_plan_exposed(k->config, k->machine, seconds,
+                                   ahead * passes_of(k, stage, TR_FWD), params) /
+                   seconds;
     set_message(k, first, &x->reduce, 0, x->reduces - last);
+    k->world->channel[first].latency[0] += slowed(k, stage);
     set_message(k, first, &x->reduce, 1, last);
     set_message(k, first, &x->gather, 2, gathers);
     return first;
@@ -462,11 +448,8 @@ static int add_exchanges(const struct maker *k, int stage, const struct exchange
 
 static void add_replicas(const struct maker *k, int stage)
 {
-    const double params = (double)k->plan->stage[stage].params;
-    const struct tr_sim_group g = replicas_of(k, stage);
-    const struct tr_sim_place place = place_of(k, &g, tr_cost_link_of(&k->cost, TR_COST_REPLICAS));
-    const struct exchanges x = exchanges_of(k, &place, params);
-    const int first = add_exchanges(k, stage, &x, params);
+    const struct exchanges x = exchanges_at(k, stage);
+    const int first = add_exchanges(k, stage, &x, (double)k->plan->stage[stage].params);
 
     for (int replica = 0; replica < k->layout->d; replica++)
         join(k, unit_of(k, stage, replica), TR_SIM_REPLICAS, first);
@@ -565,6 +548,62 @@ static void add_norm(const struct maker *k)
     (void)add_channel(k, 1.0);
     for (int i = 0; i < k->world->units; i++)
         join(k, i, TR_SIM_NORM, flow);
+}
+
+/* ---- what a unit does ---- */
+
+/* What follows the passes, beside which gradients travelled if they were posted. */
+static void add_end(const struct maker *k, struct tr_sim_program *p, int stage, bool posted)
+{
+    const double params = (double)k->plan->stage[stage].params;
+    const struct tr_layout *l = k->layout;
+    const bool end = tr_layout_has_embedding(l, stage) || tr_layout_has_head(l, stage);
+
+    if (l->d > 1) {
+        if (!posted)
+            append(p, TR_SIM_POST, TR_SIM_REPLICAS);
+        else if (k->machine->overlap < 1.0)
+            delay(p, TR_SIM_REDUCE, slowed(k, stage));
+        append(p, TR_SIM_POST, TR_SIM_REPLICAS);
+        append(p, TR_SIM_AWAIT, TR_SIM_REPLICAS);
+        append(p, TR_SIM_AWAIT, TR_SIM_REPLICAS);
+    }
+    if (end && tr_cost_tied(&k->cost) > 0.0)
+        exchange(p, TR_SIM_TIED, 1);
+    exchange(p, TR_SIM_NORM, 1);
+    delay(p, TR_SIM_OPTIMIZER, tr_cost_optimizer(&k->cost, params));
+    if (l->d > 1)
+        exchange(p, TR_SIM_REPLICAS, 1);
+    delay(p, TR_SIM_REST, 1e-3 * k->machine->step_ms);
+}
+
+static void add_program(const struct maker *k, int stage)
+{
+    struct tr_sim_program *p = &k->world->program[stage];
+    struct tr_cost_chunk *chunk = tr_room(k->layout->k, sizeof *chunk);
+    struct tr_sched list = list_of(k, stage);
+    const double beside = passes_beside(k, (double)k->plan->stage[stage].params);
+    const enum tr_instr_kind last = list.split ? TR_WGT : TR_BWD;
+    int left = k->layout->k * k->plan->shape.batches.micros;
+    bool posted = false;
+
+    for (int c = 0; c < k->layout->k; c++)
+        chunk[c] = tr_cost_chunk(&k->cost, stage, c);
+    for (int i = 0; i < list.n; i++) {
+        const struct tr_instr *in = &list.list[i];
+
+        if (in->kind == last && !posted && left-- <= beside) {
+            append(p, TR_SIM_POST, TR_SIM_REPLICAS);
+            posted = true;
+        }
+        if (tr_instr_computes(in))
+            add_pass(p, in, chunk);
+        else
+            add_legs(k, p, &list, in);
+    }
+    add_end(k, p, stage, posted);
+    tr_sched_release(&list);
+    free(chunk);
 }
 
 /* ---- units ---- */

@@ -258,10 +258,10 @@ static void machines(void **state)
     assert_all(found.gpus_per_node == world.size && found.peak_fp32 > 0.0 && found.peak_bf16 > 0.0);
     assert_all(found.node_link > 0.0 && found.node_us > 0.0 && found.net_link == found.node_link);
     assert_all(found.optimizer_bytes > 1.0);
-    /* Three peaks, memory, the optimizer, the two numbers of the links inside the node, and attention, unless it takes no
-       longer than its products. */
-    assert_all(found.attention_passes >= 0.0);
-    assert_all(json_array_size(bench.rows) == (found.attention_passes > 0.0 ? 8 : 7));
+    assert_all(found.attention_passes >= 0.0 && found.overlap >= 0.0 && found.overlap <= 1.0);
+    /* Three peaks, memory, the optimizer, attention, the two numbers of the links inside the node, and what is saved
+       beside them. */
+    assert_all(json_array_size(bench.rows) == 9);
     f = open_memstream(&text, &bytes);
     tr_machine_write(&found, f);
     fclose(f);
@@ -275,12 +275,24 @@ static void machines(void **state)
     better.peak_fp32 *= 1e3;
     better.stream *= 1e3;
     better.optimizer_bytes *= 1e-3;
-    better.attention_passes = 0.0;
+    better.attention_passes = better.overlap = 0.0;
     better.node_link *= 1e3;
     better.node_us *= 1e-3;
     assert_all_ok(tr_bench_machine(&bench, "2026-11-22T00:00:00Z", &better, 0.1, &low, &found));
     assert_all(low == 7);
     end();
+}
+
+/* Of the shorter of two, what is saved where both go on at once: all, nothing, half; and no more than that where one ran
+   longer, or shorter, than alone. */
+static void overlaps(void **state)
+{
+    (void)state;
+    assert_all(tr_bench_overlap(3.0, 1.0, 3.0) == 1.0);
+    assert_all(tr_bench_overlap(3.0, 1.0, 4.0) == 0.0);
+    assert_all(tr_bench_overlap(1.0, 3.0, 3.5) == 0.5);
+    assert_all(tr_bench_overlap(1.0, 1.0, 0.5) == 1.0);
+    assert_all(tr_bench_overlap(1.0, 1.0, 2.5) == 0.0);
 }
 
 /* Ranks that take turns are not measured, by masks or by a quota; nor where a rank has no whole processor. */
@@ -330,8 +342,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics), cmocka_unit_test(calls),    cmocka_unit_test(a_wrong_call),
         cmocka_unit_test(groups),     cmocka_unit_test(products), cmocka_unit_test(a_wrong_product),
-        cmocka_unit_test(nodes),      cmocka_unit_test(machines), cmocka_unit_test(disks),
-        cmocka_unit_test(turns),
+        cmocka_unit_test(nodes),      cmocka_unit_test(machines), cmocka_unit_test(overlaps),
+        cmocka_unit_test(disks),      cmocka_unit_test(turns),
     };
     (void)argc, (void)argv;
     return run_mpi_tap(tests);

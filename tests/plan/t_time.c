@@ -277,6 +277,51 @@ static void buckets(void **state)
     assert_true(fabs(seconds[1] / seconds[0] - 10.0) < 1e-6);
 }
 
+/* Messages beside computation: of what hides where links carry them alone, a quarter less is a quarter of it more, and
+   where the cores that compute carry them nothing hides. */
+static void beside(void **state)
+{
+    static const char tensor[] =
+        SMALL "--hidden-size 2048 --num-attention-heads 16 --global-batch-size 8 --world-size 8 "
+              "--tensor-model-parallel-size 8";
+    static const char replicas[] =
+        SMALL "--hidden-size 2048 --num-attention-heads 16 --global-batch-size 64 --world-size 16 "
+              "--use-distributed-optimizer --overlap-param-gather";
+    static const char stages[] =
+        SMALL "--hidden-size 2048 --num-attention-heads 16 --global-batch-size 64 --world-size 8 "
+              "--pipeline-model-parallel-size 8 --num-layers-per-virtual-pipeline-stage 1 ";
+    static const int of[] = {TR_PLAN_TRAFFIC_TENSOR, TR_PLAN_TRAFFIC_REDUCE, TR_PLAN_TRAFFIC_GATHER,
+                             TR_PLAN_TRAFFIC_STAGES};
+    const char *const options[] = {tensor, replicas, replicas, stages};
+    struct tr_machine m;
+    char in_turn[512];
+
+    (void)state;
+    assert_ok(tr_machine_find("a100-hdr4", &m));
+    assert_true(m.overlap == 1.0); /* what a profile has that does not say it */
+    for (int i = 0; i < 4; i++) {
+        static const double overlap[] = {1.0, 0.75, 0.0};
+        struct tr_plan_wire w[3];
+        double part;
+
+        for (int k = 0; k < 3; k++) {
+            m.overlap = overlap[k];
+            w[k] = time_on(&m, options[i]).wire[of[i]];
+        }
+        assert_true(w[0].exposed < 0.98 * w[2].exposed);
+        part = (w[1].exposed - w[0].exposed) / (w[2].exposed - w[0].exposed);
+        print_message("# %d: %.4f ms of %.4f, %.4f of the rest\n", i, 1e3 * w[0].exposed,
+                      1e3 * w[2].exposed, part);
+        /* Stages wait for one another, too. */
+        assert_true(fabs(part - 0.25) < (options[i] == stages ? 0.05 : 1e-6));
+        if (options[i] != stages)
+            assert_true(fabs(w[2].exposed / w[2].link - 1.0) < 1e-9);
+        assert_true(w[0].link == w[2].link);
+    }
+    snprintf(in_turn, sizeof in_turn, "%s--no-overlap-p2p-communication", stages);
+    assert_true(time_on(&m, stages).transfer == time_on(&m, in_turn).transfer);
+}
+
 /* An offloaded update by hand, whatever of its three ways is the slowest. */
 static void offloaded(void **state)
 {
@@ -334,6 +379,7 @@ static const struct tr_machine slow_host = {.gpus_per_node = 1,
                                             .optimizer_bytes = 32.0,
                                             .node_link = 1.0,
                                             .net_link = 1.0,
+                                            .overlap = 1.0,
                                             .memory = 1000.0,
                                             .host_link = 1e-3,
                                             .host_stream = 1.0};
@@ -385,7 +431,7 @@ int main(void)
         cmocka_unit_test(rows),      cmocka_unit_test(others),    cmocka_unit_test(offloaded),
         cmocka_unit_test(promises),  cmocka_unit_test(orders),    cmocka_unit_test(balanced),
         cmocka_unit_test(exchanged), cmocka_unit_test(launches),  cmocka_unit_test(widths),
-        cmocka_unit_test(buckets),
+        cmocka_unit_test(buckets),   cmocka_unit_test(beside),
     };
 
     profiles();
