@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "optim/home.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -280,6 +281,46 @@ static void get_block(const struct tr_home *h, int row, int64_t at, int64_t n, f
     memcpy(to, x + at - begin, (size_t)n * sizeof *to);
 }
 
+/* Elements that are decoded at a time. */
+enum { RUN = 1 << 20 };
+
+/* Of `count` elements from `at` on, those in whole blocks of one tile and of one row of them, RUN at most. */
+static int64_t in_whole_blocks(const struct tr_home *h, int64_t at, int64_t count)
+{
+    const int64_t piece = tr_states_piece_at(h->states, h->first + at)[1].at - h->first;
+    const int64_t tile = tr_home_cut(h, tile_of(h, at) + 1);
+    const int64_t all = smaller(piece, tile), end = smaller(all, at + smaller(count, RUN));
+
+    if (tr_states_border(h->states, h->first + at) != h->first + at)
+        return 0;
+    return (end == all ? end : tr_states_border(h->states, h->first + end) - h->first) - at;
+}
+
+/* n elements from border `at` on, so many blocks at a time for each thread. */
+static void get_whole_blocks(const struct tr_home *h, int row, int64_t at, int64_t n, float *to)
+{
+    enum { TOGETHER = 16 };
+    const struct tr_code_blocks b = tr_states_blocks(h->states, h->first + at);
+    const struct tr_tensor blocks = tr_home_row(h, row, tile_of(h, at), at, n);
+    const int threads = h->q->on->apart ? 1 : h->q->on->threads(h->q->device);
+    const enum tr_book book = tr_optim_state_book(row - TR_ROW_STATE);
+    const int64_t step = TOGETHER * b.size;
+    uint8_t *bytes = malloc((size_t)tr_tensor_bytes(&blocks));
+
+    if (!bytes)
+        tr_die(TR_ERESOURCE, "no memory left to decode states of the optimizer");
+    h->q->on->download(h->q, bytes, &blocks);
+#pragma omp parallel for num_threads(threads) if (threads > 1 && n > step)
+    for (int64_t end = b.lead; end < n + step; end += step) {
+        const int64_t lo = end == b.lead ? 0 : end - step, hi = smaller(end, n);
+
+        if (hi > lo)
+            tr_code_decode(book, (struct tr_code_blocks){lo == 0 ? b.lead : b.size, b.size},
+                           bytes + tr_code_bytes(b, lo), hi - lo, to + lo);
+    }
+    free(bytes);
+}
+
 /* A block is there when the last of its elements has come. */
 static void put_block(struct tr_home *h, int row, int64_t at, int64_t n, const float *from)
 {
@@ -310,8 +351,13 @@ void tr_home_get(struct tr_home *h, int row, int64_t at, int64_t count, float *t
     for (int64_t n; count > 0; at += n, to += n, count -= n) {
         struct tr_tensor part;
 
-        n = alike(h, row, at, count);
         tr_home_hold(h, tile_of(h, at), false);
+        n = in_block(h, row, at) ? in_whole_blocks(h, at, count) : 0;
+        if (n > 0) {
+            get_whole_blocks(h, row, at, n, to);
+            continue;
+        }
+        n = alike(h, row, at, count);
         if (in_block(h, row, at)) {
             get_block(h, row, at, n, to);
             continue;
