@@ -100,7 +100,7 @@ enum tr_status tr_bench_machine_check(const struct tr_bench *b) TR_MUST_CHECK;
 /*
  * The numbers of a machine profile (config/machine.h) for GPUs, memory and links, measured: square
  * GEMMs in each type, a copy, an optimizer step in fp32, attention, the bus bandwidth of an all-reduce and the time of a message of 8
- * bytes inside nodes and between them; and b->write_gbs.  With a profile each number is shown next
+ * bytes inside nodes and between them, and GEMMs beside an all-reduce; and b->write_gbs.  With a profile each number is shown next
  * to the profile's, and *low counts those that are less than `floor` of it (more than it over
  * `floor`, where they are times).  *out is a profile of this machine; `date` is today's,
  * YYYY-MM-DD.

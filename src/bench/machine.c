@@ -40,7 +40,7 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 
 /* What is timed: three GEMMs, a copy, an optimizer step, attention, and in each of two kinds of groups two messages, and
    GEMMs alone and beside an all-reduce. */
-enum { PARTS = 16, LINK_PARTS = 5 };
+enum { PARTS = 14, LINK_PARTS = 4 };
 
 /* Beside an all-reduce: so many GEMMs at most, of so many rows at least. */
 enum { MOST_PRODUCTS = 16, LEAST_ROWS = 64 };
@@ -227,26 +227,25 @@ double tr_bench_overlap(double computing, double messages, double both)
     return fmax(0.0, fmin((computing + messages - both) / fmin(computing, messages), 1.0));
 }
 
-/* GEMMs that take about `seconds` all together. */
-static void choose_products(struct work *w, double seconds)
+/* GEMMs that take about `seconds` all together, by the peak of the probe's type. */
+static void choose_products(struct work *w, const struct tr_machine *m, double seconds)
 {
-    const double whole = tr_bench_time(w->probe.b, tr_bench_probe_product, w, NULL).median;
-    const double part = fmin(seconds / whole, 1.0);
+    const double peak = w->probe.a.dtype == TR_F16 ? m->peak_fp16 : m->peak_fp32;
+    const double wholes = seconds * peak / tr_bench_probe_tflop(&w->probe);
+    const double height = fmin(wholes, 1.0) * (double)w->probe.a.dim[0];
 
-    w->products = (int)fmin(ceil(seconds / whole), MOST_PRODUCTS);
+    w->products = (int)fmin(ceil(wholes), MOST_PRODUCTS);
     w->beside = w->probe;
-    w->beside.a.dim[0] = w->beside.y.dim[0] =
-        (int64_t)fmax(part * (double)w->probe.a.dim[0], LEAST_ROWS);
+    w->beside.a.dim[0] = w->beside.y.dim[0] = (int64_t)fmax(height, LEAST_ROWS);
 }
 
 /* Of an all-reduce of `sum` seconds and GEMMs that take about as long. */
-static double measure_overlap(struct work *w, double sum)
+static double measure_overlap(struct work *w, const struct tr_machine *m, double sum)
 {
     struct tr_bench *b = w->probe.b;
     double alone, both;
 
-    next_part(w, "GEMMs");
-    choose_products(w, sum);
+    choose_products(w, m, sum);
     next_part(w, "GEMMs alone");
     alone = tr_bench_time(b, products, w, NULL).median;
     next_part(w, "GEMMs beside an all-reduce");
@@ -256,8 +255,8 @@ static double measure_overlap(struct work *w, double sum)
 
 /* Bus bandwidth of an all-reduce, the time of a very short message, and what computing beside it saves, in the groups of
    `color`; nothing where these have one rank. */
-static enum tr_status link_of(struct work *w, int color, const char *name, double *gbs, double *us,
-                              double *overlap)
+static enum tr_status link_of(struct work *w, int color, const char *name, struct tr_machine *m,
+                              double *gbs, double *us)
 {
     struct tr_bench *b = w->probe.b;
     struct tr_comm *transport = b->run->transport, group;
@@ -275,9 +274,8 @@ static enum tr_status link_of(struct work *w, int color, const char *name, doubl
         *gbs = 2e-9 * (n - 1.0) / n * SUM_BYTES / sum;
         next_part(w, "least message");
         *us = 1e6 * tr_bench_time(b, least_message, w, NULL).median;
-        *overlap =
-            fmin(*overlap,
-                 measure_overlap(w, sum)); /* of both kinds: the less of NAN and a number is that */
+        /* The less of both kinds; fmin() passes over NAN. */
+        m->overlap = fmin(m->overlap, measure_overlap(w, m, sum));
     } else {
         skip_parts(w, LINK_PARTS);
     }
@@ -318,8 +316,8 @@ static enum tr_status measure_parts(struct work *w, struct tr_machine *m)
     TR_TRY(peak(w, m->stream, TR_F32, "fp32 GEMM", &m->peak_fp32));
     measure_attention(w, m);
     TR_TRY(tr_bench_probe_set_type(&w->probe, w->qkv.dtype));
-    TR_TRY(link_of(w, node_of(b), "node", &m->node_link, &m->node_us, &m->overlap));
-    return link_of(w, b->run->launch.local_rank, "nodes", &m->net_link, &m->net_us, &m->overlap);
+    TR_TRY(link_of(w, node_of(b), "node", m, &m->node_link, &m->node_us));
+    return link_of(w, b->run->launch.local_rank, "nodes", m, &m->net_link, &m->net_us);
 }
 
 static enum tr_status measure(struct tr_bench *b, struct tr_machine *m)
@@ -377,7 +375,7 @@ enum tr_status tr_bench_machine_check(const struct tr_bench *b)
 /* ---- output ---- */
 
 /* A profile needs both links; the one that is missing here is not used by any layout that fits
-   here.  What a profile need not have was not measured. */
+   here.  What was not measured and may be unknown is 0. */
 static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
 {
     const struct tr_run *r = b->run;

@@ -415,9 +415,9 @@ static double slowed(const struct maker *k, int stage)
     struct exchanges x;
     double during;
 
-    (void)tr_cost_reduce(&k->cost, params, &during);
     if (!k->config->overlap_grad_reduce || k->machine->overlap >= 1.0)
         return 0.0;
+    (void)tr_cost_reduce(&k->cost, params, &during);
     x = exchanges_at(k, stage);
     return (1.0 - k->machine->overlap) *
            tr_plan_hidden(k->config, x.reduces * tr_sim_collective_seconds(&x.reduce),

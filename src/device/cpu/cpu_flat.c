@@ -69,23 +69,6 @@ void tr_cpu_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
         fill_span(tr_f32(y) + i, smaller(n - i, TR_CPU_SMALL), value, n > TR_CPU_LONG);
 }
 
-void tr_cpu_copy(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)
-{
-    int64_t n = tr_sizes_copy(y, x), bytes = tr_dtype_bytes(x->dtype);
-    int threads = q->device->threads;
-
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
-    for (int64_t i = 0; i < n; i += TR_CPU_SMALL) {
-        int64_t count = smaller(n - i, TR_CPU_SMALL);
-
-        if (y->dtype == x->dtype)
-            memcpy((char *)y->data + i * bytes, (const char *)x->data + i * bytes,
-                   (size_t)(count * bytes));
-        else
-            tr_cpu_convert(y, i, x, i, count);
-    }
-}
-
 /* By all threads of the queue: one alone does not reach the rate of the memory. */
 static void copy_bytes(const struct tr_queue *q, void *to, const void *from, int64_t bytes)
 {
@@ -95,6 +78,20 @@ static void copy_bytes(const struct tr_queue *q, void *to, const void *from, int
 #pragma omp parallel for num_threads(threads) if (threads > 1 && bytes > piece)
     for (int64_t i = 0; i < bytes; i += piece)
         memcpy((char *)to + i, (const char *)from + i, (size_t)smaller(bytes - i, piece));
+}
+
+void tr_cpu_copy(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *x)
+{
+    int64_t n = tr_sizes_copy(y, x);
+    int threads = q->device->threads;
+
+    if (y->dtype == x->dtype) {
+        copy_bytes(q, y->data, x->data, tr_tensor_bytes(x));
+        return;
+    }
+#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+    for (int64_t i = 0; i < n; i += TR_CPU_SMALL)
+        tr_cpu_convert(y, i, x, i, smaller(n - i, TR_CPU_SMALL));
 }
 
 void tr_cpu_upload(struct tr_queue *q, const struct tr_tensor *to, const void *from)
