@@ -135,11 +135,13 @@ static enum tr_status came_to(struct tr_ckpt_async *a)
     return s == TR_OK ? s : TR_FAIL(s, "%s", a->sentence);
 }
 
-/* All that is to be in it is copied, or was to be.  Sidecar files are written by the main thread. */
+/* All that is to be in it is copied, but for what nothing changed and the thread could not.  Sidecar files are written by the main thread. */
 static enum tr_status open_file(struct tr_ckpt_async *a)
 {
-    enum tr_status s = tr_ckpt_saving_open(&a->v, came_to(a), &a->to.fd);
+    enum tr_status s;
 
+    tr_ckpt_snapshot_all(&a->copy);
+    s = tr_ckpt_saving_open(&a->v, came_to(a), &a->to.fd);
     if (s == TR_OK)
         s = tr_ckpt_saving_sidecars(&a->v);
     if (s == TR_OK)
@@ -176,11 +178,19 @@ static bool goes_on(const struct tr_ckpt_async *a)
     return a->status == TR_OK && a->stage != NAMES;
 }
 
-/* What is not asked for before it changes is copied at once, as is what is no memory of the host; and where the main
-   thread writes files, nothing else would be won. */
+/* What is not asked for before it changes is copied at once, as is what never is in memory of the host; and where the
+   main thread writes files, nothing else would be won. */
 static bool copies_later(const struct tr_ckpt_async *a, const struct tr_ckpt_tensors *tensors)
 {
-    return tensors->claimed && !a->v.map.bounce && !a->v.sidecars;
+    const bool comes = tr_ckpt_at_hand(&a->v.map) || tensors->tile_end;
+
+    return tensors->claimed && comes && !a->v.sidecars;
+}
+
+/* Whether what was begun is done, on this rank. */
+static bool is_done(struct tr_ckpt_async *a)
+{
+    return tr_aside_done(&a->aside) && (a->stage != COPIES || tr_ckpt_snapshot_done(&a->copy));
 }
 
 enum tr_status tr_ckpt_async_begin(struct tr_grid *grid, const char *dir,
@@ -236,7 +246,7 @@ double tr_ckpt_async_waited(const struct tr_ckpt_async *a)
 
 bool tr_ckpt_async_over(struct tr_ckpt_async *a)
 {
-    if (tr_comm_max(a->v.world, !tr_aside_done(&a->aside)) != 0)
+    if (tr_comm_max(a->v.world, !is_done(a)) != 0)
         return false;
     if (a->stage == NAMES)
         return true;

@@ -14,8 +14,9 @@
  *
  * Training goes on before all is copied where it says what it will change (tr_ckpt_tensors.claimed): the thread copies
  * during the next forward and backward pass, and the optimizer claims elements before it changes them
- * (ckpt/snapshot.h).  Elsewhere they are copied before tr_ckpt_async_begin() returns: with a device that has memory of
- * its own, on its queue, and where states are elsewhere than in memory or are no fp32 numbers.
+ * (ckpt/snapshot.h).  Of what lies in files the thread copies nothing: all that is claimed is in memory then, and the rest
+ * is copied when the checkpoint is to end.  Where a device has memory of its own all is copied on its queue before
+ * tr_ckpt_async_begin() returns.
  *
  * The calls that ranks make together are all on the caller's thread, in the functions below; the thread itself copies,
  * makes the folder and the index (that of rank 0), writes, adds up checksums and flushes.  Rows that tensor parallelism

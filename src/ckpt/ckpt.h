@@ -59,6 +59,12 @@ struct tr_ckpt_tensors {
        with `put` from there; kind 0 are weights, 1 + i states i, which there are with `states`.  Then q and the tensors
        are not read. */
     void (*access)(void *ctx, int kind, int64_t at, int64_t count, float *x, bool put);
+    /* With it: the same to memory of the host, on any thread, while others work on other elements; NULL: they are not at
+       hand there. */
+    void (*peek)(void *ctx, int kind, int64_t at, int64_t count, float *to);
+    /* Or those that are not at hand come to the host in tiles, to be changed: the end of that of element `at`.  NULL: they
+       do not. */
+    int64_t (*tile_end)(void *ctx, int64_t at);
     void *ctx;
     bool states;
     struct tr_tensor value;            /* weights: fp32 masters where there are some */

@@ -82,6 +82,8 @@ static void add_pieces(struct tr_ckpt_map *m, const struct tr_ckpt_tensors *tens
 static void open_bounce(struct tr_ckpt_map *m, const struct tr_ckpt_tensors *tensors)
 {
     m->access = tensors->access;
+    m->peek = tensors->peek;
+    m->tile_end = tensors->tile_end;
     m->ctx = tensors->ctx;
     m->q = tensors->q;
     if (!m->access && (!m->q || !m->q->on->apart))
@@ -195,6 +197,23 @@ void tr_ckpt_copy(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_pi
         m->q->on->copy(m->q, &out, &part); /* by all of its threads */
     else
         memcpy(to, tr_f32(&part), (size_t)(hi - lo) * sizeof *to);
+}
+
+bool tr_ckpt_at_hand(const struct tr_ckpt_map *m)
+{
+    return m->access ? m->peek != NULL : !m->bounce;
+}
+
+void tr_ckpt_peek(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                  int64_t lo, int64_t hi, float *to)
+{
+    const int64_t at = place_of(m, kind, piece, lo);
+
+    TR_ASSERT(tr_ckpt_at_hand(m));
+    if (m->peek)
+        m->peek(m->ctx, kind, at, hi - lo, to);
+    else
+        memcpy(to, tr_f32(&m->buffer[kind]) + at, (size_t)(hi - lo) * sizeof *to);
 }
 
 const float *tr_ckpt_get(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,

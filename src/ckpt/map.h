@@ -38,6 +38,8 @@ struct tr_ckpt_map {
     struct tr_tensor buffer[TR_CKPT_KINDS]; /* borrowed */
     struct tr_queue *q;                     /* NULL if the host has them at hand */
     void (*access)(void *ctx, int kind, int64_t at, int64_t count, float *x, bool put);
+    void (*peek)(void *ctx, int kind, int64_t at, int64_t count, float *to);
+    int64_t (*tile_end)(void *ctx, int64_t at);
     void *ctx;     /* as in struct tr_ckpt_tensors */
     float *bounce; /* [TR_CKPT_BOUNCE] if it has not; owned */
     bool value_flat, sharded;
@@ -78,6 +80,11 @@ float *tr_ckpt_room(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_
                     int64_t lo);
 void tr_ckpt_put(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
                  int64_t lo, int64_t hi);
+
+/* Whether any thread of the host has them at hand; and what tr_ckpt_copy() does, by the calling thread alone. */
+bool tr_ckpt_at_hand(const struct tr_ckpt_map *m);
+void tr_ckpt_peek(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece,
+                  int64_t lo, int64_t hi, float *to);
 
 /* What of the piece is in no file: zeros. */
 void tr_ckpt_pad(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_piece *piece);

@@ -4,17 +4,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Elements in the region that begins with element number `first`, of `count` from there on. */
+static int64_t region_of(const struct tr_ckpt_map *m, int64_t first, int64_t count)
+{
+    const int64_t most = count < TR_CKPT_REGION ? count : TR_CKPT_REGION;
+    const int64_t tile = m->tile_end ? m->tile_end(m->ctx, first) - first : most;
+
+    return tile < most ? tile : most;
+}
+
 /* The regions of elements lo .. hi - 1 of a piece, or how many there are. */
-static int cut(struct tr_ckpt_region *out, int kind, const struct tr_ckpt_piece *piece, int64_t lo,
-               int64_t hi, float *to)
+static int cut(struct tr_ckpt_region *out, const struct tr_ckpt_map *m, int kind,
+               const struct tr_ckpt_piece *piece, int64_t lo, int64_t hi, float *to)
 {
     int n = 0;
 
-    for (int64_t at = lo; at < hi; at += TR_CKPT_REGION, n++) {
+    for (int64_t at = lo, count; at < hi; at += count, n++) {
+        const int64_t first = piece->at + at - piece->lo;
+
+        count = region_of(m, first, hi - at);
         if (out)
             out[n] = (struct tr_ckpt_region){
-                .first = piece->at + at - piece->lo,
-                .count = hi - at < TR_CKPT_REGION ? hi - at : TR_CKPT_REGION,
+                .first = first,
+                .count = count,
                 .piece = piece,
                 .kind = kind,
                 .lo = at,
@@ -36,7 +48,7 @@ static int list_regions(struct tr_ckpt_region *list, const struct tr_ckpt_saving
             const struct tr_ckpt_piece *piece = &v->map.list[i];
 
             tr_ckpt_saving_share(v, k, piece, &lo, &hi);
-            n += cut(list ? list + n : NULL, k, piece, lo, hi, room + held);
+            n += cut(list ? list + n : NULL, &v->map, k, piece, lo, hi, room + held);
         }
     }
     TR_ASSERT(held <= elems);
@@ -133,15 +145,13 @@ void tr_ckpt_snapshot_run(struct tr_ckpt_snapshot *s)
 {
     struct tr_ckpt_region *r;
 
-    for (int i = 0; (r = take(s, &i, 0, INT64_MAX)) != NULL;) {
-        const float *x = tr_ckpt_get(s->map, r->kind, r->piece, r->lo, r->lo + r->count);
-
-        memcpy(r->to, x, (size_t)r->count * sizeof *x);
-        copied(s, r);
-    }
+    if (!tr_ckpt_at_hand(s->map))
+        return;
+    for (int i = 0; (r = take(s, &i, 0, INT64_MAX)) != NULL; copied(s, r))
+        tr_ckpt_peek(s->map, r->kind, r->piece, r->lo, r->lo + r->count, r->to);
 }
 
-static bool is_done(struct tr_ckpt_snapshot *s)
+bool tr_ckpt_snapshot_done(struct tr_ckpt_snapshot *s)
 {
     bool done;
 
@@ -156,7 +166,7 @@ bool tr_ckpt_snapshot_claim(struct tr_ckpt_snapshot *s, int64_t at, int64_t coun
     const int first = from(s, at);
     struct tr_ckpt_region *r;
 
-    if (is_done(s))
+    if (tr_ckpt_snapshot_done(s))
         return false;
     for (int i = first; (r = take(s, &i, at, at + count)) != NULL; copied(s, r))
         tr_ckpt_copy(s->map, r->kind, r->piece, r->lo, r->lo + r->count, r->to);

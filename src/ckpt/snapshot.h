@@ -45,15 +45,16 @@ void tr_ckpt_snapshot_open(struct tr_ckpt_snapshot *s, const struct tr_ckpt_savi
 /* Nobody copies any more. */
 void tr_ckpt_snapshot_close(struct tr_ckpt_snapshot *s);
 
-/* On a thread of its own, where the host has the numbers at hand (no map->bounce): copy what nobody has taken.  On
-   return others may still copy what they took. */
+/* On a thread of its own: copy what nobody has taken, where the host has it at hand (tr_ckpt_at_hand()).  On return
+   others may still copy what they took. */
 void tr_ckpt_snapshot_run(struct tr_ckpt_snapshot *s);
 
 /* On the thread that has the device's queue: elements at .. at + count - 1 are copied on return, of weights and
    states.  False where they had been before. */
 bool tr_ckpt_snapshot_claim(struct tr_ckpt_snapshot *s, int64_t at, int64_t count);
 
-/* The same of all elements. */
+/* The same of all elements; and whether they are copied. */
 void tr_ckpt_snapshot_all(struct tr_ckpt_snapshot *s);
+bool tr_ckpt_snapshot_done(struct tr_ckpt_snapshot *s);
 
 #endif

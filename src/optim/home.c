@@ -238,11 +238,32 @@ void tr_home_close(struct tr_home *h)
 
 /* ---- elements ---- */
 
+bool tr_home_at_hand(const struct tr_home *h)
+{
+    return !h->folders && !h->q->on->apart;
+}
+
+int64_t tr_home_tile_end(const struct tr_home *h, int64_t at)
+{
+    return tr_home_cut(h, tile_of(h, at) + 1);
+}
+
+/* Who brings elements to memory of the host: the queue, or the calling thread alone. */
+enum by { BY_QUEUE, BY_CALLER };
+
+static void bring(const struct tr_home *h, enum by by, void *to, const struct tr_tensor *from)
+{
+    if (by == BY_CALLER)
+        memcpy(to, from->data, (size_t)tr_tensor_bytes(from));
+    else
+        h->q->on->download(h->q, to, from);
+}
+
 /* Elements of this home, of `count` from `at` on, that lie in one tile and of which a row is one kind of numbers, up to
    the end of a block. */
 static int64_t alike(const struct tr_home *h, int row, int64_t at, int64_t count)
 {
-    const int64_t tile = tr_home_cut(h, tile_of(h, at) + 1) - at;
+    const int64_t tile = tr_home_tile_end(h, at) - at;
     const struct tr_states_piece *p = tr_states_piece_at(h->states, h->first + at);
     const int64_t begin = tr_states_border(h->states, h->first + at) - h->first;
     const struct tr_code_blocks blocks = tr_states_blocks(h->states, h->first + begin);
@@ -268,14 +289,15 @@ static struct tr_tensor block_of(const struct tr_home *h, int row, int64_t at, i
     return tr_home_row(h, row, t, *begin, *count);
 }
 
-static void get_block(const struct tr_home *h, int row, int64_t at, int64_t n, float *to)
+static void get_block(const struct tr_home *h, enum by by, int row, int64_t at, int64_t n,
+                      float *to)
 {
     uint8_t bytes[TR_BLOCK_MOST + TR_BOOK_SCALE_BYTES];
     float x[TR_BLOCK_MOST];
     int64_t begin, count;
     const struct tr_tensor block = block_of(h, row, at, &begin, &count);
 
-    h->q->on->download(h->q, bytes, &block);
+    bring(h, by, bytes, &block);
     tr_code_decode(tr_optim_state_book(row - TR_ROW_STATE), (struct tr_code_blocks){count, count},
                    bytes, count, x);
     memcpy(to, x + at - begin, (size_t)n * sizeof *to);
@@ -288,7 +310,7 @@ enum { RUN = 1 << 20 };
 static int64_t in_whole_blocks(const struct tr_home *h, int64_t at, int64_t count)
 {
     const int64_t piece = tr_states_piece_at(h->states, h->first + at)[1].at - h->first;
-    const int64_t tile = tr_home_cut(h, tile_of(h, at) + 1);
+    const int64_t tile = tr_home_tile_end(h, at);
     const int64_t all = smaller(piece, tile), end = smaller(all, at + smaller(count, RUN));
 
     if (tr_states_border(h->states, h->first + at) != h->first + at)
@@ -297,19 +319,23 @@ static int64_t in_whole_blocks(const struct tr_home *h, int64_t at, int64_t coun
 }
 
 /* n elements from border `at` on, so many blocks at a time for each thread. */
-static void get_whole_blocks(const struct tr_home *h, int row, int64_t at, int64_t n, float *to)
+static void get_whole_blocks(const struct tr_home *h, enum by by, int row, int64_t at, int64_t n,
+                             float *to)
 {
     enum { TOGETHER = 16 };
     const struct tr_code_blocks b = tr_states_blocks(h->states, h->first + at);
     const struct tr_tensor blocks = tr_home_row(h, row, tile_of(h, at), at, n);
-    const int threads = h->q->on->apart ? 1 : h->q->on->threads(h->q->device);
+    const bool apart = h->q->on->apart;
+    const int threads = apart || by == BY_CALLER ? 1 : h->q->on->threads(h->q->device);
     const enum tr_book book = tr_optim_state_book(row - TR_ROW_STATE);
     const int64_t step = TOGETHER * b.size;
-    uint8_t *bytes = malloc((size_t)tr_tensor_bytes(&blocks));
+    uint8_t *brought = apart ? malloc((size_t)tr_tensor_bytes(&blocks)) : NULL;
+    const uint8_t *bytes = apart ? brought : blocks.data;
 
     if (!bytes)
         tr_die(TR_ERESOURCE, "no memory left to decode states of the optimizer");
-    h->q->on->download(h->q, bytes, &blocks);
+    if (brought)
+        bring(h, by, brought, &blocks);
 #pragma omp parallel for num_threads(threads) if (threads > 1 && n > step)
     for (int64_t end = b.lead; end < n + step; end += step) {
         const int64_t lo = end == b.lead ? 0 : end - step, hi = smaller(end, n);
@@ -318,7 +344,7 @@ static void get_whole_blocks(const struct tr_home *h, int row, int64_t at, int64
             tr_code_decode(book, (struct tr_code_blocks){lo == 0 ? b.lead : b.size, b.size},
                            bytes + tr_code_bytes(b, lo), hi - lo, to + lo);
     }
-    free(bytes);
+    free(brought);
 }
 
 /* A block is there when the last of its elements has come. */
@@ -346,25 +372,40 @@ static bool in_block(const struct tr_home *h, int row, int64_t at)
     return row != TR_ROW_MASTER && tr_states_piece_at(h->states, h->first + at)->blocks.size > 0;
 }
 
+/* The first of `count` elements from `at` on, of a tile that is held, as far as they are brought at once; how many. */
+static int64_t get_some(const struct tr_home *h, enum by by, int row, int64_t at, int64_t count,
+                        float *to)
+{
+    int64_t n = in_block(h, row, at) ? in_whole_blocks(h, at, count) : 0;
+    struct tr_tensor part;
+
+    if (n > 0) {
+        get_whole_blocks(h, by, row, at, n, to);
+        return n;
+    }
+    n = alike(h, row, at, count);
+    if (in_block(h, row, at)) {
+        get_block(h, by, row, at, n, to);
+        return n;
+    }
+    part = tr_home_row(h, row, tile_of(h, at), at, n);
+    bring(h, by, to, &part);
+    return n;
+}
+
 void tr_home_get(struct tr_home *h, int row, int64_t at, int64_t count, float *to)
 {
     for (int64_t n; count > 0; at += n, to += n, count -= n) {
-        struct tr_tensor part;
-
         tr_home_hold(h, tile_of(h, at), false);
-        n = in_block(h, row, at) ? in_whole_blocks(h, at, count) : 0;
-        if (n > 0) {
-            get_whole_blocks(h, row, at, n, to);
-            continue;
-        }
-        n = alike(h, row, at, count);
-        if (in_block(h, row, at)) {
-            get_block(h, row, at, n, to);
-            continue;
-        }
-        part = tr_home_row(h, row, tile_of(h, at), at, n);
-        h->q->on->download(h->q, to, &part);
+        n = get_some(h, BY_QUEUE, row, at, count, to);
     }
+}
+
+void tr_home_peek(const struct tr_home *h, int row, int64_t at, int64_t count, float *to)
+{
+    TR_ASSERT(tr_home_at_hand(h));
+    for (int64_t n; count > 0; at += n, to += n, count -= n)
+        n = get_some(h, BY_CALLER, row, at, count, to);
 }
 
 void tr_home_put(struct tr_home *h, int row, int64_t at, int64_t count, const float *from)

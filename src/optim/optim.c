@@ -281,6 +281,29 @@ bool tr_optim_apart(const struct tr_optim *o)
     return o->beside || !tr_states_plain(&o->states);
 }
 
+bool tr_optim_at_hand(const struct tr_optim *o)
+{
+    bool all = true;
+
+    for (int i = 0; i < o->homes; i++)
+        all = all && tr_home_at_hand(&o->home[i]);
+    return all;
+}
+
+bool tr_optim_in_files(const struct tr_optim *o)
+{
+    return o->beside && o->beside->folders;
+}
+
+int64_t tr_optim_tile_end(const struct tr_optim *o, int64_t at)
+{
+    const struct tr_home *h = &o->home[0];
+
+    while (at >= h->first + h->count)
+        h++;
+    return h->first + tr_home_tile_end(h, at - h->first);
+}
+
 int64_t tr_optim_file_bytes(const struct tr_optim *o)
 {
     return o->beside ? tr_home_file_bytes(o->beside) : 0;
@@ -487,16 +510,20 @@ void tr_optim_publish(struct tr_optim *o, struct tr_queue *q)
 
 /* ---- elements, for who has them in memory of the host ---- */
 
-static void pass_on(struct tr_queue *q, const struct tr_tensor *there, float *x, bool put)
+enum way { GET, PUT, PEEK };
+
+static void pass_on(struct tr_queue *q, const struct tr_tensor *there, float *x, enum way way)
 {
-    if (put)
+    if (way == PUT)
         q->on->upload(q, there, x);
-    else
+    else if (way == GET)
         q->on->download(q, x, there);
+    else
+        memcpy(x, there->data, (size_t)tr_tensor_bytes(there));
 }
 
 /* Of the model's weights, which are the masters of the device. */
-static void access_values(struct tr_optim *o, int64_t at, int64_t count, float *x, bool put)
+static void access_values(struct tr_optim *o, int64_t at, int64_t count, float *x, enum way way)
 {
     int64_t state = 0;
 
@@ -508,13 +535,14 @@ static void access_values(struct tr_optim *o, int64_t at, int64_t count, float *
         if (n <= 0)
             continue;
         part = tr_tensor_span(&o->params->values, o->own[i].first + lo - state, n);
-        pass_on(o->device, &part, x + lo - at, put);
+        pass_on(o->device, &part, x + lo - at, way);
     }
 }
 
-static void access(struct tr_optim *o, int row, int64_t at, int64_t count, float *x, bool put)
+static void access(struct tr_optim *o, int row, int64_t at, int64_t count, float *x, enum way way)
 {
-    settle(o);
+    if (way != PEEK)
+        settle(o);
     for (int i = 0; i < o->homes; i++) {
         struct tr_home *h = &o->home[i];
         const int64_t lo = at > h->first ? at : h->first;
@@ -523,22 +551,29 @@ static void access(struct tr_optim *o, int row, int64_t at, int64_t count, float
         if (n <= 0)
             continue;
         if (row == TR_ROW_MASTER && !h->folders && !h->row[row].data)
-            access_values(o, lo, n, x + lo - at, put);
-        else if (put)
+            access_values(o, lo, n, x + lo - at, way);
+        else if (way == PUT)
             tr_home_put(h, row, lo - h->first, n, x + lo - at);
-        else
+        else if (way == GET)
             tr_home_get(h, row, lo - h->first, n, x + lo - at);
+        else
+            tr_home_peek(h, row, lo - h->first, n, x + lo - at);
     }
 }
 
 void tr_optim_get(struct tr_optim *o, int row, int64_t at, int64_t count, float *to)
 {
-    access(o, row, at, count, to, false);
+    access(o, row, at, count, to, GET);
 }
 
 void tr_optim_put(struct tr_optim *o, int row, int64_t at, int64_t count, const float *from)
 {
-    access(o, row, at, count, (float *)from, true);
+    access(o, row, at, count, (float *)from, PUT);
+}
+
+void tr_optim_peek(struct tr_optim *o, int row, int64_t at, int64_t count, float *to)
+{
+    access(o, row, at, count, to, PEEK);
 }
 
 /* ---- sums ---- */

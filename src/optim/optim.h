@@ -118,6 +118,16 @@ bool tr_optim_apart(const struct tr_optim *o);
 void tr_optim_get(struct tr_optim *o, int row, int64_t at, int64_t count, float *to);
 void tr_optim_put(struct tr_optim *o, int row, int64_t at, int64_t count, const float *from);
 
+/* Whether all of them are in memory of the host.  Then peek() is the same as get() without waiting, on any thread and by it
+   alone, whatever others do that does not change these elements. */
+bool tr_optim_at_hand(const struct tr_optim *o);
+void tr_optim_peek(struct tr_optim *o, int row, int64_t at, int64_t count, float *to);
+
+/* Whether some are in files; and the end of the elements that come to memory together with element `at`, and are there
+   when tr_optim_warn() tells of some of them. */
+bool tr_optim_in_files(const struct tr_optim *o);
+int64_t tr_optim_tile_end(const struct tr_optim *o, int64_t at);
+
 /* Call `before` on the calling thread before masters and states of elements at .. at + count - 1 of those that this rank
    updates change in an update, each time; NULL: no more. */
 void tr_optim_warn(struct tr_optim *o, void (*before)(void *ctx, int64_t at, int64_t count),

@@ -457,6 +457,20 @@ static void access_optimizer(void *ctx, int kind, int64_t at, int64_t count, flo
         tr_optim_get(&r->optim, kind, at, count, x);
 }
 
+static void peek_optimizer(void *ctx, int kind, int64_t at, int64_t count, float *to)
+{
+    struct tr_run *r = ctx;
+
+    tr_optim_peek(&r->optim, kind, at, count, to);
+}
+
+static int64_t tile_of_optimizer(void *ctx, int64_t at)
+{
+    const struct tr_run *r = ctx;
+
+    return tr_optim_tile_end(&r->optim, at);
+}
+
 /* Without the optimizer's states where they are neither loaded nor saved.  Of replicas that diverged only the
    first is saved in the file. */
 static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
@@ -467,6 +481,8 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
         .params = &r->model.params,
         .q = &r->queue,
         .access = apart ? access_optimizer : NULL,
+        .peek = apart && tr_optim_at_hand(&r->optim) ? peek_optimizer : NULL,
+        .tile_end = tr_optim_in_files(&r->optim) ? tile_of_optimizer : NULL,
         .ctx = r,
         .states = states,
         .value = r->optim.main.data ? r->optim.main : r->model.params.values,
@@ -475,7 +491,7 @@ static struct tr_ckpt_tensors tensors_of(struct tr_run *r, bool states)
         .spans = parted && r->grid.at.dp > 0 ? 0 : r->optim.owns,
         .span = r->optim.own,
         /* Where replicas diverge an exchange changes weights, too. */
-        .claimed = !apart && !r->shape.dp.diverges,
+        .claimed = !r->shape.dp.diverges,
     };
 
     if (r->dp.owners.size > 0) {

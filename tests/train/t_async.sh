@@ -13,9 +13,11 @@ table='
 tensor   4 --tensor-model-parallel-size 2 --use-distributed-optimizer --bf16
 pipeline 2 --pipeline-model-parallel-size 2 --fp16 --initial-loss-scale 1024
 offload  1 --offload-optimizer cpu
+adam8    2 --optimizer 8bit-adam --use-distributed-optimizer --bf16
 cocktail 2 --dp-mode cocktail_sgd --topk-ratio 0.5 --randomp-ratio 0.5
 chunks   1 --chunk-memory 200K
 '
+table=${table}"files    1 --offload-optimizer $work --offload-tile 4096"
 echo "$table" | grep . > "$work/table"
 plan $((7 + 2 * $(wc -l < "$work/table")))
 

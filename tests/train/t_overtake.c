@@ -9,28 +9,52 @@
 
 /*
  * --async-save: the checkpoint has the numbers of the moment at which it began, whether the thread that copies them comes
- * when the optimizer has changed them all, or has copied and written them before the next iteration.  In modes in which
- * weights and states lie in memory of the host training goes on before they are copied; in others it does not.
+ * when the optimizer has changed them all, or has copied and written them before the next iteration, or nothing is
+ * trained before the checkpoint is to be there.  Where replicas diverge all is copied before training goes on.
  */
 enum { HALF = 2, STEPS = 4 };
 
-enum way { LATE, EARLY };
+enum way { LATE, EARLY, ALONE };
 
 static const struct mode {
     const char *options;
-    bool later; /* copied while training goes on */
+    enum {
+        AT_ONCE,
+        LATER,
+        IN_FILES
+    } copied; /* from files the thread copies none; with the option for them */
 } modes[] = {
-    {"", true},
-    {"--bf16 --use-distributed-optimizer", true},
-    {"--zero-stage 1 --ddp-bucket-size 500 --overlap-param-gather", true},
-    {"--bf16 --zero-stage 3", true},
-    {"--tensor-model-parallel-size 2", true},
-    {"--pipeline-model-parallel-size 2 --fp16 --initial-loss-scale 1024", true},
-    {"--optimizer 8bit-adam", false},
-    {"--offload-optimizer cpu", false},
-    {"--dp-mode cocktail_sgd --topk-ratio 0.5 --randomp-ratio 0.5", false},
+    {"", LATER},
+    {"--bf16 --use-distributed-optimizer", LATER},
+    {"--zero-stage 1 --ddp-bucket-size 500 --overlap-param-gather", LATER},
+    {"--bf16 --zero-stage 3", LATER},
+    {"--tensor-model-parallel-size 2", LATER},
+    {"--pipeline-model-parallel-size 2 --fp16 --initial-loss-scale 1024", LATER},
+    {"--optimizer 8bit-adam", LATER},
+    {"--offload-optimizer cpu", LATER},
+    {"--offload-optimizer cpu --optimizer-offload-fraction 0.4 --bf16", LATER},
+    {"--offload-optimizer cpu --optimizer 8bit-adam --zero-stage 2", LATER},
+    {"--bf16", IN_FILES},
+    {"--optimizer 8bit-adam --use-distributed-optimizer", IN_FILES},
+    {"--optimizer-offload-fraction 0.4", IN_FILES},
+    {"--dp-mode cocktail_sgd --topk-ratio 0.5 --randomp-ratio 0.5", AT_ONCE},
 };
 enum { MODES = sizeof modes / sizeof modes[0] };
+
+/* The options of a mode, and others. */
+static void with(const struct mode *mode, char *out, size_t size, const char *others)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    snprintf(out, size, "--global-batch-size 4 %s %s%s %s", mode->options,
+             mode->copied == IN_FILES
+                 ? "--offload-tile 1024 --offload-buffers 3 --offload-optimizer "
+                 : "",
+             mode->copied != IN_FILES ? ""
+             : tmp                    ? tmp
+                                      : "/tmp",
+             others);
+}
 
 /* Threads that begin while this is set wait for the semaphore, each once. */
 static bool held;
@@ -76,6 +100,18 @@ static float *numbers(struct tr_run *r)
     return x;
 }
 
+/* The checkpoint comes to its end. */
+static void end(struct tr_run *r, struct tr_ckpt_async *by)
+{
+    if (held) {
+        /* All of it was copied by the optimizer. */
+        assert_all(tr_ckpt_async_waited(by) > 0.0);
+        held = false;
+        sem_post(&go);
+    }
+    assert_all_ok(tr_run_end_async(r, by));
+}
+
 /* Save at step HALF, and go on to STEPS. */
 static float *saved(struct tr_run *r, const struct mode *mode, enum way way, struct curve *curve)
 {
@@ -84,30 +120,28 @@ static float *saved(struct tr_run *r, const struct mode *mode, enum way way, str
 
     curve_train(r, 0, HALF, curve);
     then = numbers(r);
-    held = way == LATE && mode->later;
+    held = way == LATE && mode->copied != AT_ONCE;
     assert_all_ok(tr_run_save_async(r, &by));
-    while (way == EARLY && !tr_ckpt_async_over(by))
+    while (way == EARLY && mode->copied != IN_FILES && !tr_ckpt_async_over(by))
         ;
+    if (way == ALONE)
+        end(r, by);
     curve_train(r, HALF, STEPS, curve);
-    if (held) {
-        /* All of it was copied by the optimizer. */
-        assert_all(tr_ckpt_async_waited(by) > 0.0);
-        held = false;
-        sem_post(&go);
-    }
-    assert_all_ok(tr_run_end_async(r, by));
+    if (way != ALONE)
+        end(r, by);
     return then;
 }
 
 static bool is_saved(const struct mode *mode, const char *folder, const float *then)
 {
-    char text[PATH_MAX + 1024];
+    char text[PATH_MAX + 1024], others[PATH_MAX + 32];
     struct tr_config c;
     struct tr_run r;
     float *now;
     bool same;
 
-    snprintf(text, sizeof text, "--global-batch-size 4 %s --load %s", mode->options, folder);
+    snprintf(others, sizeof others, "--load %s", folder);
+    with(mode, text, sizeof text, others);
     curve_open(&r, &c, STEPS, text);
     assert_all_ok(tr_run_load(&r));
     assert_all(r.iteration == HALF);
@@ -120,18 +154,17 @@ static bool is_saved(const struct mode *mode, const char *folder, const float *t
 
 static void in_mode(const struct mode *mode, enum way way)
 {
-    char folder[PATH_MAX], text[PATH_MAX + 1024];
+    char folder[PATH_MAX], text[PATH_MAX + 1024], others[PATH_MAX + 64];
     struct curve before, curve = {.steps = STEPS};
     struct tr_config c;
     struct tr_run r;
     float *then;
 
-    snprintf(text, sizeof text, "--global-batch-size 4 %s", mode->options);
+    with(mode, text, sizeof text, "");
     curve_of(STEPS, text, &before);
     curve_folder(folder);
-    snprintf(text, sizeof text,
-             "--global-batch-size 4 %s --async-save --save-interval %d --save %s", mode->options,
-             HALF, folder);
+    snprintf(others, sizeof others, "--async-save --save-interval %d --save %s", HALF, folder);
+    with(mode, text, sizeof text, others);
     curve_open(&r, &c, STEPS, text);
     then = saved(&r, mode, way, &curve);
     tiny_close(&r, &c);
@@ -155,9 +188,17 @@ static void early(void **state)
         in_mode(&modes[i], EARLY);
 }
 
+static void alone(void **state)
+{
+    (void)state;
+    for (int i = 0; i < MODES; i++)
+        in_mode(&modes[i], ALONE);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(late), cmocka_unit_test(early)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(late), cmocka_unit_test(early),
+                                       cmocka_unit_test(alone)};
 
     sem_init(&go, 0, 0);
     return run_mpi_tap(tests);
