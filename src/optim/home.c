@@ -240,7 +240,7 @@ void tr_home_close(struct tr_home *h)
 
 bool tr_home_at_hand(const struct tr_home *h)
 {
-    return !h->folders && !h->q->on->apart;
+    return !h->folders && h->q->on && !h->q->on->apart;
 }
 
 int64_t tr_home_tile_end(const struct tr_home *h, int64_t at)

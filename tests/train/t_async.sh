@@ -19,7 +19,7 @@ chunks   1 --chunk-memory 200K
 '
 table=${table}"files    1 --offload-optimizer $work --offload-tile 4096"
 echo "$table" | grep . > "$work/table"
-plan $((7 + 2 * $(wc -l < "$work/table")))
+plan $((8 + 2 * $(wc -l < "$work/table")))
 
 check "a dataset is built" small_corpus
 
@@ -84,6 +84,18 @@ snapshot() {
     awk -v mine="$mine" -v n="$all" 'BEGIN { all = 12 * n / 1048576; exit !(mine > 0.9 * all && mine < all + 0.006) }'
 }
 check "its memory is planned" snapshot
+# As much wherever states lie, before there is a device or the host's memory.
+everywhere() {
+    for options in '' '--optimizer 8bit-adam' '--offload-optimizer cpu' "--offload-optimizer $work"; do
+        "$trireme" plan --num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 16 \
+            --max-position-embeddings 16 --vocab-size 100 --micro-batch-size 1 --global-batch-size 1 \
+            --save "$work/plan" --save-interval 1 --async-save $options > "$work/plan.log" || return 1
+        grep '^  snapshot' "$work/plan.log" || return 1
+    done > "$work/snapshots"
+    cat "$work/snapshots"
+    [ "$(sort -u "$work/snapshots" | wc -l)" -eq 1 ] && [ "$(wc -l < "$work/snapshots")" -eq 4 ]
+}
+check "as much wherever states lie" everywhere
 # Where all is saved at the end of the run there is none.
 none() {
     small 1 --train-iters 1 --save "$work/none" --async-save --memory-plan > "$work/none.log" 2>&1 &&

@@ -45,15 +45,12 @@ enum { MODES = sizeof modes / sizeof modes[0] };
 static void with(const struct mode *mode, char *out, size_t size, const char *others)
 {
     const char *tmp = getenv("TMPDIR");
+    const int used = snprintf(out, size, "--global-batch-size 4 %s %s", mode->options, others);
 
-    snprintf(out, size, "--global-batch-size 4 %s %s%s %s", mode->options,
-             mode->copied == IN_FILES
-                 ? "--offload-tile 1024 --offload-buffers 3 --offload-optimizer "
-                 : "",
-             mode->copied != IN_FILES ? ""
-             : tmp                    ? tmp
-                                      : "/tmp",
-             others);
+    if (mode->copied == IN_FILES)
+        snprintf(out + used, size - (size_t)used,
+                 " --offload-tile 1024 --offload-buffers 3 --offload-optimizer %s",
+                 tmp ? tmp : "/tmp");
 }
 
 /* Threads that begin while this is set wait for the semaphore, each once. */
