@@ -135,7 +135,8 @@ static enum tr_status came_to(struct tr_ckpt_async *a)
     return s == TR_OK ? s : TR_FAIL(s, "%s", a->sentence);
 }
 
-/* All that is to be in it is copied, but for what nothing changed and the thread could not.  Sidecar files are written by the main thread. */
+/* All that is to be in it is copied, but for what nothing changed and the thread could not copy.  Sidecar files are
+   written by the main thread. */
 static enum tr_status open_file(struct tr_ckpt_async *a)
 {
     enum tr_status s;

@@ -53,7 +53,8 @@ double tr_ckpt_async_waited(const struct tr_ckpt_async *a);
 /*
  * Whether it is over, so that tr_ckpt_async_end() waits for nothing.  Collective and the same on all ranks: call it now
  * and then, since it also leads from one step to the next: all have copied, and the file is there and is opened; all
- * have written, and sums are added up; rank 0's thread gives the folder its name and removes older ones.
+ * have written, and sums are added up; rank 0's thread gives the folder its name and removes older ones.  What lies in
+ * files is copied when it is claimed, so then it takes an update; tr_ckpt_async_end() does without.
  */
 bool tr_ckpt_async_over(struct tr_ckpt_async *a);
 

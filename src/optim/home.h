@@ -90,8 +90,8 @@ void tr_home_behind(struct tr_home *h, int64_t t);
 void tr_home_get(struct tr_home *h, int row, int64_t at, int64_t count, float *to);
 void tr_home_put(struct tr_home *h, int row, int64_t at, int64_t count, const float *from);
 
-/* Whether any thread reads the rows in memory of the host; not where there is no queue yet, as in a plan.  And the same as tr_home_get() there, by the calling thread
-   alone, whatever others do that does not change these elements. */
+/* Whether any thread reads the rows in memory of the host; not where there is no queue yet, as in a plan.  And the same
+   as tr_home_get() there, by the calling thread alone, whatever others do that does not change these elements. */
 bool tr_home_at_hand(const struct tr_home *h);
 void tr_home_peek(const struct tr_home *h, int row, int64_t at, int64_t count, float *to);
 
