@@ -19,7 +19,7 @@ chunks   1 --chunk-memory 200K
 '
 table=${table}"files    1 --offload-optimizer $work --offload-tile 4096"
 echo "$table" | grep . > "$work/table"
-plan $((8 + 2 * $(wc -l < "$work/table")))
+plan $((8 + 2 * $(wc -l < "$work/table") + ${TR_TEST_ALL:+8} + 0))
 
 check "a dataset is built" small_corpus
 
@@ -55,24 +55,34 @@ while read -r name ranks options; do
     check "$name: the log says how long each took" told "$name" < /dev/null
 done < "$work/table"
 
-# Half of the deaths come while a thread writes.
+# breaks NAME KILLS OPTION...: half of the deaths come while a thread copies or writes.
 KILL_WITHIN=0.2
-kills_wanted=2
-[ -z "${TR_TEST_ALL:-}" ] || kills_wanted=100
 broken() {
     broken_dir=$1
     shift
     small 2 --train-iters $((30 * kills_wanted)) --eval-interval 1000 --save "$broken_dir" --load "$broken_dir" \
         --save-interval 2 --keep-last 2 --tensor-model-parallel-size 2 "$@"
 }
-whole() { broken "$work/whole" > "$work/whole.log" 2>&1; }
-check "a run that is never broken" whole
-kill_often $kills_wanted killed broken "$work/killed" --async-save
-echo "# killed $kills times"
+whole() { broken "$work/whole.$name" "$@" > "$work/whole.$name.log" 2>&1; }
 died() { [ $finished = yes ] && [ "$kills" -ge $((kills_wanted / 2)) ]; }
-check "one that is killed again and again finishes" died
-check "its losses and norms are those of the unbroken run" same_losses whole killed $((30 * kills_wanted)) 10
-check "its weights and moments are those of the unbroken run" same_weights whole killed
+breaks() {
+    name=$1 kills_wanted=$2
+    shift 2
+    check "$name: a run that is never broken" whole "$@"
+    kill_often "$kills_wanted" "killed.$name" broken "$work/killed.$name" "$@" --async-save
+    echo "# $name: killed $kills times"
+    check "$name: one that is killed again and again finishes" died
+    check "$name: its losses and norms are those of the unbroken run" \
+        same_losses "whole.$name" "killed.$name" $((30 * kills_wanted)) 10
+    check "$name: its weights and moments are those of the unbroken run" same_weights "whole.$name" "killed.$name"
+}
+if [ -n "${TR_TEST_ALL:-}" ]; then
+    breaks device 100
+    breaks host 20 --offload-optimizer cpu --optimizer 8bit-adam
+    breaks files 20 --offload-optimizer "$work" --offload-tile 4096
+else
+    breaks device 2
+fi
 
 # 4 layers of 12 x 32 x 32 and what is beside them, three times in 4 bytes, of one rank.
 snapshot() {
