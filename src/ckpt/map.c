@@ -196,7 +196,7 @@ void tr_ckpt_copy(const struct tr_ckpt_map *m, int kind, const struct tr_ckpt_pi
     else if (m->q)
         m->q->on->copy(m->q, &out, &part); /* by all of its threads */
     else
-        memcpy(to, tr_f32(&part), (size_t)(hi - lo) * sizeof *to);
+        tr_ckpt_peek(m, kind, piece, lo, hi, to);
 }
 
 bool tr_ckpt_at_hand(const struct tr_ckpt_map *m)

@@ -335,7 +335,7 @@ static void get_whole_blocks(const struct tr_home *h, enum by by, int row, int64
     if (!bytes)
         tr_die(TR_ERESOURCE, "no memory left to decode states of the optimizer");
     if (brought)
-        bring(h, by, brought, &blocks);
+        h->q->on->download(h->q, brought, &blocks);
 #pragma omp parallel for num_threads(threads) if (threads > 1 && n > step)
     for (int64_t end = b.lead; end < n + step; end += step) {
         const int64_t lo = end == b.lead ? 0 : end - step, hi = smaller(end, n);

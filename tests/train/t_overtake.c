@@ -18,11 +18,8 @@ enum way { LATE, EARLY, ALONE };
 
 static const struct mode {
     const char *options;
-    enum {
-        AT_ONCE,
-        LATER,
-        IN_FILES
-    } copied; /* from files the thread copies none; with the option for them */
+    /* LATER: while training goes on.  IN_FILES: so, too, but not by the thread; with() adds the option. */
+    enum { AT_ONCE, LATER, IN_FILES } copied;
 } modes[] = {
     {"", LATER},
     {"--bf16 --use-distributed-optimizer", LATER},
