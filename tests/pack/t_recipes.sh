@@ -9,7 +9,7 @@ package=$contrib/spack/spack_repo/trireme/packages/trireme/package.py
 test_file=$contrib/reframe/trireme_check.py
 version=$(sed -n 's/^AC_INIT(\[trireme\], \[\([^]]*\)\].*/\1/p' "$srcdir/configure.ac")
 command -v python3 >/dev/null 2>&1 || skip_all "python3 is not installed"
-plan 7
+plan 8
 
 parsed() {
     for file in "$contrib"/easybuild/*.eb "$package" "$test_file"; do
@@ -90,6 +90,22 @@ END
     unknown "$work/run"
 }
 check "the program has every option that they give it" to_trireme
+
+# What configure requires, by its names, but MPI, which is part of a toolchain and of a compiler's wrapper.
+required() {
+    awk '/^TR_LIB\(/ { split($0, part, /[][]/); name = tolower(part[2]) }
+        /\[required\]\)/ { if (name != "mpi") print name; name = "" }' "$srcdir/configure.ac"
+}
+libraries() {
+    [ "$(required | wc -l)" -ge 7 ] || return 1
+    for library in $(required); do
+        for file in "$contrib"/easybuild/*.eb; do
+            grep -qi "^    ('$library', '" "$file" || { echo "$file does not have $library"; return 1; }
+        done
+        grep -q "^    depends_on(\"${library}[\"+-]" "$package" || { echo "$package does not have $library"; return 1; }
+    done
+}
+check "recipes have every library that configure requires" libraries
 
 # What they run to try an installation, and what the ReFrame test reads in a log.
 tried() { (cd "$work" && PATH=$(dirname "$trireme"):$PATH timeout 300 sh -e "$work/test") || return 1; }
