@@ -1,6 +1,8 @@
 libtrireme_a_SOURCES += \
 	src/device/cpu/cpu.c src/device/cpu/cpu.h src/device/cpu/cpu_adam8.c \
-	src/device/cpu/cpu_attn.c src/device/cpu/cpu_cached.c src/device/cpu/cpu_relative.c src/device/cpu/cpu_blocks.h src/device/cpu/cpu_codec.c src/device/cpu/cpu_codes.c src/device/cpu/cpu_codes.h \
+	src/device/cpu/cpu_attn.c src/device/cpu/cpu_attn.h src/device/cpu/cpu_attn_bf16.c \
+	src/device/cpu/cpu_bf16.c src/device/cpu/cpu_bf16.h src/device/cpu/cpu_tiles.h \
+	src/device/cpu/cpu_cached.c src/device/cpu/cpu_relative.c src/device/cpu/cpu_blocks.h src/device/cpu/cpu_codec.c src/device/cpu/cpu_codes.c src/device/cpu/cpu_codes.h \
 	src/device/cpu/cpu_codes_512.h src/device/cpu/cpu_codes_any.h src/device/cpu/cpu_dense.c src/device/cpu/cpu_embed.c src/device/cpu/cpu_flat.c \
 	src/device/cpu/cpu_heads.c \
 	src/device/cpu/cpu_dnnl.h \

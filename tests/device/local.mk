@@ -10,6 +10,9 @@ TESTS += tests/device/t_codec
 check_PROGRAMS += tests/device/t_dnnl
 TESTS += tests/device/t_dnnl
 
+check_PROGRAMS += tests/device/t_bf16
+TESTS += tests/device/t_bf16
+
 check_PROGRAMS += tests/device/t_sdpa
 TESTS += tests/device/t_sdpa
 

@@ -375,6 +375,9 @@ static struct heads heads_of(struct trial *t)
         s = (struct heads){.b = 1, .heads = 18, .groups = 2, .t = 66, .d = 9};
     if (kind == 2)
         s = (struct heads){.b = 2, .heads = 16, .groups = 8, .t = 66, .d = 9};
+    /* Widths that bf16 instructions multiply. */
+    if (kind > 5)
+        s.d = 16 * (1 + draw(t) % 5);
     s.how.first_head = (int)(draw(t) % 20);
     /* Scores up to about 3, or up to about 300, where exp() without its maximum would overflow. */
     s.how.scale = (float)((coin(t) ? 1.0 : 100.0) / sqrt((double)s.d));

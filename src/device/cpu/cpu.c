@@ -6,6 +6,7 @@
 #include <omp.h>
 #endif
 
+#include "device/cpu/cpu_bf16.h"
 #include "device/cpu/cpu_dnnl.h"
 #include "device/cpu/cpu_product.h"
 #include "device/host.h"
@@ -51,10 +52,12 @@ static enum tr_status cpu_open(const struct tr_device_how *how, struct tr_device
         return s;
     }
     d->scratch = scratch;
+    d->bf16 = tr_bf16_choose(how->gemm);
     snprintf(d->vectors, sizeof d->vectors, "vectors of %d floats%s", (int)LANES,
              fuses() ? " with FMA" : "");
-    snprintf(d->kernels, sizeof d->kernels, "%s, bf16 GEMMs by %s", d->vectors,
-             d->dnnl ? tr_dnnl_name(d->dnnl) : "own kernels");
+    snprintf(d->kernels, sizeof d->kernels, "%s, bf16 GEMMs by %s, attention by %s", d->vectors,
+             d->dnnl ? tr_dnnl_name(d->dnnl) : "own kernels",
+             d->bf16 ? d->bf16->name : "own kernels");
     snprintf(d->line, sizeof d->line, "cpu: %d thread%s, %s", d->threads, tr_plural(d->threads),
              d->kernels);
     *out = d;

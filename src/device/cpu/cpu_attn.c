@@ -1,40 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "device/cpu/cpu.h"
+#include "device/cpu/cpu_attn.h"
 
-#include "device/cpu/cpu_blocks.h"
 #include "device/cpu/cpu_half.h"
 #include "device/cpu/cpu_math.h"
 #include "device/cpu/cpu_product.h"
 #include "device/host.h"
 #include "device/sizes.h"
-
-/*
- * Attention in blocks of queries and keys.  The scores of one pair of blocks, at most, exist at any
- * time, in the scratch of the thread.
- */
-enum {
-    KEYS = 64,
-    QUERIES = 128, /* forward */
-    QUERIES_BWD = 64,
-    WIDEST = (TR_MAX_HEAD_DIM + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS,
-};
-
-/* What one head of one sample has of an operand: row t begins at element first + t * stride. */
-struct slice {
-    const struct tr_tensor *of;
-    int64_t first, stride;
-};
-
-struct head {
-    struct slice q, k, v;
-    const int32_t *from;  /* first key that each query sees, or NULL */
-    int64_t t, d, window; /* window 0: no bound */
-    float scale, slope;   /* slope * (key - query) is added to the score */
-    struct tr_rng rng;
-    uint64_t draws;     /* draw of (query 0, key 0) */
-    uint32_t threshold; /* 0 without dropout */
-    float kept;
-};
 
 /* Part `part` of what sample b has of x, whose rows have `parts` of d numbers. */
 static struct slice slice_of(const struct tr_tensor *x, struct tr_attention_sizes s, int64_t b,
@@ -92,21 +63,14 @@ static const float *get_row(struct slice x, int64_t row, int64_t d, float *scrat
     return tr_cpu_in(x.of, x.first + row * x.stride, d, scratch);
 }
 
-/* Where to sum rows from `row` on: in place, or, for fp16 and bf16, in scratch[..,d] until
-   put_row(). */
-struct sums {
-    float *p;
-    int64_t stride;
-};
-
+/* Where to sum rows from `row` on: in place, or, for fp16 and bf16, in scratch[..,d] until tr_cpu_put_row(). */
 static struct sums sums_of(struct slice x, int64_t row, int64_t d, float *scratch)
 {
     return x.of->dtype == TR_F32 ? (struct sums){tr_f32(x.of) + x.first + row * x.stride, x.stride}
                                  : (struct sums){scratch, d};
 }
 
-/* Row `row` of x becomes from[d]. */
-static void put_row(struct slice x, int64_t row, int64_t d, const float *from)
+void tr_cpu_put_row(struct slice x, int64_t row, int64_t d, const float *from)
 {
     int64_t first = x.first + row * x.stride;
 
@@ -136,20 +100,13 @@ static struct sight sight_of(const struct head *a, int64_t query, int64_t key, i
     return (struct sight){first > key ? first - key : 0, smaller(count, query - key + 1)};
 }
 
-/* The block of keys, by its first one, before which none of these queries sees a key. */
-static int64_t first_block(const struct head *a, int64_t query, int64_t n)
+int64_t tr_cpu_first_block(const struct head *a, int64_t query, int64_t n)
 {
     int64_t least = first_key(a, query);
 
     for (int64_t i = 1; a->from && i < n; i++)
         least = smaller(least, first_key(a, query + i));
     return least / KEYS * KEYS;
-}
-
-/* One behind the last query that may see key `key`. */
-static int64_t end_of_window(const struct head *a, int64_t key)
-{
-    return a->window > 0 ? smaller(a->t, key + a->window) : a->t;
 }
 
 /* Dot products of `query` with keys key .. key + count - 1 become scores. */
@@ -191,20 +148,18 @@ struct forward_scratch {
 
 _Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
-/* The scores of one query become the weights of the values; what was summed before is rescaled to
-   the new maximum.  Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018). */
-static void weigh(const struct head *a, struct forward_scratch *w, int64_t r, int64_t query,
+void tr_cpu_weigh(const struct head *a, float *score, struct online so_far, int64_t query,
                   int64_t key, int64_t count)
 {
     struct sight s = sight_of(a, query, key, count);
-    float *score = w->score + r * KEYS, *sum = w->sum + r * WIDEST, total = 0.0f, max, shrink;
+    float *sum = so_far.sum, total = 0.0f, max, shrink;
 
     if (s.first >= s.end) {
         memset(score, 0, (size_t)count * sizeof *score);
         return;
     }
     score_row(a, query, key + s.first, s.end - s.first, score + s.first);
-    max = largest_of(score + s.first, s.end - s.first, w->max[r]);
+    max = largest_of(score + s.first, s.end - s.first, *so_far.max);
 #pragma omp simd reduction(+ : total)
     for (int64_t i = s.first; i < s.end; i++) {
         score[i] = exp_fast(score[i] - max);
@@ -216,12 +171,27 @@ static void weigh(const struct head *a, struct forward_scratch *w, int64_t r, in
         score[i] = 0.0f;
     if (a->threshold > 0)
         drop_row(a, query, key + s.first, s.end - s.first, score + s.first);
-    shrink = exp_fast(w->max[r] - max);
-    w->total[r] = w->total[r] * shrink + total;
-    w->max[r] = max;
+    shrink = exp_fast(*so_far.max - max);
+    *so_far.total = *so_far.total * shrink + total;
+    *so_far.max = max;
 #pragma omp simd
     for (int64_t d = 0; d < a->d; d++)
         sum[d] *= shrink;
+}
+
+void tr_cpu_end_queries(const struct head *a, int64_t i0, int64_t n, const float *sum,
+                        int64_t stride, const float *max, const float *total, struct slice ctx,
+                        float *lse)
+{
+    for (int64_t r = 0; r < n; r++) {
+        float row[TR_MAX_HEAD_DIM];
+
+#pragma omp simd
+        for (int64_t d = 0; d < a->d; d++)
+            row[d] = sum[r * stride + d] / total[r];
+        tr_cpu_put_row(ctx, i0 + r, a->d, row);
+        lse[i0 + r] = max[r] + logf(total[r]);
+    }
 }
 
 /* Queries i0 .. i0 + n - 1 of one head. */
@@ -235,7 +205,7 @@ static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx
         w->total[r] = 0.0f;
         memset(w->sum + r * WIDEST, 0, (size_t)a->d * sizeof(float));
     }
-    for (int64_t j0 = first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
+    for (int64_t j0 = tr_cpu_first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
         int64_t count = smaller(i0 + n - j0, KEYS), skip = j0 > i0 ? j0 - i0 : 0;
         struct tr_view k = turned(view_of(a->k, j0)), v = view_of(a->v, j0);
 
@@ -245,20 +215,13 @@ static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx
         multiply(q, skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
                  w->tiles);
         for (int64_t r = skip; r < n; r++)
-            weigh(a, w, r, i0 + r, j0, count);
+            tr_cpu_weigh(a, w->score + r * KEYS,
+                         (struct online){w->sum + r * WIDEST, &w->max[r], &w->total[r]}, i0 + r, j0,
+                         count);
         multiply(p, skip, n - skip, count, w->values, a->d, w->sum + skip * WIDEST, WIDEST, true,
                  w->tiles);
     }
-    for (int64_t r = 0; r < n; r++) {
-        float *sum = w->sum + r * WIDEST;
-        const float total = w->total[r];
-
-#pragma omp simd
-        for (int64_t d = 0; d < a->d; d++)
-            sum[d] /= total;
-        put_row(ctx, i0 + r, a->d, sum);
-        lse[i0 + r] = w->max[r] + logf(total);
-    }
+    tr_cpu_end_queries(a, i0, n, w->sum, WIDEST, w->max, w->total, ctx, lse);
 }
 
 static bool worth(int threads, struct tr_attention_sizes s)
@@ -272,6 +235,8 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
 {
     struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
     int64_t per_head = (s.t + QUERIES - 1) / QUERIES, tasks = s.b * s.heads * per_head;
+    const struct tr_bf16 *by =
+        tr_cpu_attends_bf16(q->device, qkv, ctx, s.d) ? q->device->bf16 : NULL;
     int threads = q->device->threads;
 
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (worth(threads, s))
@@ -281,8 +246,13 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
         int64_t b = bh / s.heads, h = bh % s.heads;
         struct head a = head_of(qkv, from, s, b, h, how, &drop);
 
-        attend(&a, i0, smaller(s.t - i0, QUERIES), slice_of(ctx, s, b, s.heads, h),
-               tr_f32(lse) + bh * s.t, (void *)tr_cpu_scratch(q));
+        if (by)
+            tr_cpu_attend_bf16(by, &a, i0, smaller(s.t - i0, QUERIES),
+                               slice_of(ctx, s, b, s.heads, h), tr_f32(lse) + bh * s.t,
+                               tr_cpu_scratch(q));
+        else
+            attend(&a, i0, smaller(s.t - i0, QUERIES), slice_of(ctx, s, b, s.heads, h),
+                   tr_f32(lse) + bh * s.t, (void *)tr_cpu_scratch(q));
     }
 }
 
@@ -301,32 +271,13 @@ struct backward_scratch {
 
 _Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
-/* What one head reads and writes besides q, k and v.  Its group's dk and dv are sums over the heads of the group,
-   which are cut into runs that different threads may have.  The heads of a run follow each other, and sum in place,
-   or in room[2][t,d] where there are several runs, or several heads and fp16 or bf16. */
-struct gradients {
-    struct slice dq, dk, dv, dctx, ctx;
-    const float *lse;
-    float *room;
-    float *dq_room; /* [t,d], for dq in fp16 or bf16 with several runs */
-    bool first,
-        last; /* of all that sum where this head does; `last` stores the sums in dk and dv */
-};
-
-/* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is
-   what dropout multiplies by. */
-static void weigh_bwd(const struct head *a, const struct gradients *g, float *p, float *dp,
+void tr_cpu_weigh_bwd(const struct head *a, const struct gradients *g, float *p, float *dp,
                       int64_t query, int64_t key, int64_t count)
 {
     struct sight s = sight_of(a, query, key, count);
     const float scale = a->slope != 0.0f ? 1.0f : a->scale; /* of what is in p */
-    float delta = 0.0f, lse = g->lse[query], keep[KEYS], row[2][TR_MAX_HEAD_DIM];
-    const float *dctx = get_row(g->dctx, query, a->d, row[0]);
-    const float *ctx = get_row(g->ctx, query, a->d, row[1]);
+    float delta = g->delta[query], lse = g->lse[query], keep[KEYS];
 
-#pragma omp simd reduction(+ : delta)
-    for (int64_t d = 0; d < a->d; d++)
-        delta += dctx[d] * ctx[d];
     if (a->threshold > 0)
         tr_cpu_mask(a->rng, a->draws + (uint64_t)(query * a->t + key), s.end, a->threshold, a->kept,
                     keep);
@@ -348,13 +299,23 @@ static void weigh_bwd(const struct head *a, const struct gradients *g, float *p,
         p[i] = dp[i] = 0.0f;
 }
 
-/* Where dk (which 0) or dv (1) of the keys from j0 on is summed. */
-static struct sums key_sums(const struct head *a, const struct gradients *g, int which, int64_t j0,
-                            struct backward_scratch *w)
+struct sums tr_cpu_key_sums(const struct head *a, const struct gradients *g, int which, int64_t j0,
+                            float *to_keys)
 {
     if (g->room)
-        return (struct sums){g->room + (which * a->t + j0) * a->d, a->d};
-    return sums_of(which ? g->dv : g->dk, j0, a->d, w->to_keys + which * (KEYS * TR_MAX_HEAD_DIM));
+        return (struct sums){g->room + (which * g->rows + j0) * a->d, a->d};
+    return sums_of(which ? g->dv : g->dk, j0, a->d, to_keys + which * (KEYS * TR_MAX_HEAD_DIM));
+}
+
+void tr_cpu_end_keys(const struct head *a, const struct gradients *g, int64_t j0, int64_t count,
+                     struct sums dk, struct sums dv)
+{
+    if (g->dk.of->dtype == TR_F32 || !g->last)
+        return;
+    for (int64_t j = 0; j < count; j++) {
+        tr_cpu_put_row(g->dk, j0 + j, a->d, dk.p + j * dk.stride);
+        tr_cpu_put_row(g->dv, j0 + j, a->d, dv.p + j * dv.stride);
+    }
 }
 
 /*
@@ -378,23 +339,28 @@ static void store_sums(const struct gradients *g, int64_t row, int64_t n, int64_
                (size_t)d * sizeof *dq);
 }
 
-/* dq of queries i0 .. i0 + n - 1 = (or, with `add`, +=) what is in dp, times the keys; `last` when
-   no more will be added. */
-static void query_bwd(const struct head *a, const struct gradients *g, int64_t i0, int64_t n,
-                      int64_t count, bool add, bool last, struct backward_scratch *w)
+static bool lends(const struct gradients *g)
 {
-    const struct tr_view ds = {.p = w->dp, .stride = KEYS};
-    const struct sums dq =
-        g->dq_room ? (struct sums){g->dq_room + i0 * a->d, a->d} : sums_of(g->dq, i0, a->d, w->dq);
-    bool half = g->dq.of->dtype != TR_F32, lent = half && !g->dq_room;
+    return g->dq.of->dtype != TR_F32 && !g->dq_room;
+}
 
-    if (lent && add)
-        load_sums(g, i0, n, a->d, w->dq);
-    multiply(ds, 0, n, count, w->keys, a->d, dq.p, dq.stride, add, w->tiles);
-    if (lent && !last)
-        store_sums(g, i0, n, a->d, w->dq);
-    for (int64_t i = 0; half && last && i < n; i++)
-        put_row(g->dq, i0 + i, a->d, dq.p + i * a->d);
+struct sums tr_cpu_begin_dq(const struct head *a, const struct gradients *g, int64_t i0, int64_t n,
+                            bool add, float *dq)
+{
+    if (g->dq_room)
+        return (struct sums){g->dq_room + i0 * a->d, a->d};
+    if (lends(g) && add)
+        load_sums(g, i0, n, a->d, dq);
+    return sums_of(g->dq, i0, a->d, dq);
+}
+
+void tr_cpu_end_dq(const struct head *a, const struct gradients *g, int64_t i0, int64_t n,
+                   bool last, struct sums dq)
+{
+    if (lends(g) && !last)
+        store_sums(g, i0, n, a->d, dq.p);
+    for (int64_t i = 0; g->dq.of->dtype != TR_F32 && last && i < n; i++)
+        tr_cpu_put_row(g->dq, i0 + i, a->d, dq.p + i * a->d);
 }
 
 /* Keys j0 .. j0 + count - 1 and queries i0 .. i0 + n - 1, with the keys' blocks packed. */
@@ -403,41 +369,40 @@ static void pair_bwd(const struct head *a, const struct gradients *g, int64_t j0
 {
     const struct tr_view q = view_of(a->q, i0), dctx = view_of(g->dctx, i0);
     const struct tr_view p = {.p = w->p, .stride = KEYS}, ds = {.p = w->dp, .stride = KEYS};
-    const struct sums dk = key_sums(a, g, 0, j0, w), dv = key_sums(a, g, 1, j0, w);
+    const struct sums dk = tr_cpu_key_sums(a, g, 0, j0, w->to_keys);
+    const struct sums dv = tr_cpu_key_sums(a, g, 1, j0, w->to_keys);
     const bool add = i0 > j0 || !g->first;
-    int64_t from = first_block(a, i0, n);
+    int64_t from = tr_cpu_first_block(a, i0, n);
+    struct sums dq;
 
     if (j0 < from)
         return;
     multiply(q, 0, n, a->d, w->keys_turned, count, w->p, KEYS, false, w->tiles);
     multiply(dctx, 0, n, a->d, w->values_turned, count, w->dp, KEYS, false, w->tiles);
     for (int64_t r = 0; r < n; r++)
-        weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
+        tr_cpu_weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
     pack(&dctx, n, a->d, w->packed);
     multiply(turned(p), 0, count, n, w->packed, a->d, dv.p, dv.stride, add, w->tiles);
     pack(&q, n, a->d, w->packed);
     multiply(turned(ds), 0, count, n, w->packed, a->d, dk.p, dk.stride, add, w->tiles);
-    query_bwd(a, g, i0, n, count, j0 > from, i0 == j0, w);
+    dq = tr_cpu_begin_dq(a, g, i0, n, j0 > from, w->dq);
+    multiply(ds, 0, n, count, w->keys, a->d, dq.p, dq.stride, j0 > from, w->tiles);
+    tr_cpu_end_dq(a, g, i0, n, i0 == j0, dq);
 }
 
 static void attend_bwd(const struct head *a, const struct gradients *g, struct backward_scratch *w)
 {
-    bool put = g->dk.of->dtype != TR_F32 && g->last;
-
     for (int64_t j0 = 0; j0 < a->t; j0 += KEYS) {
         int64_t count = smaller(a->t - j0, KEYS), end = end_of_window(a, j0 + count - 1);
         struct tr_view k = view_of(a->k, j0), k_turned = turned(k), v = turned(view_of(a->v, j0));
-        struct sums dk = key_sums(a, g, 0, j0, w), dv = key_sums(a, g, 1, j0, w);
 
         pack(&k_turned, a->d, count, w->keys_turned);
         pack(&k, count, a->d, w->keys);
         pack(&v, a->d, count, w->values_turned);
         for (int64_t i0 = j0; i0 < end; i0 += QUERIES_BWD)
             pair_bwd(a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
-        for (int64_t j = 0; put && j < count; j++) {
-            put_row(g->dk, j0 + j, a->d, dk.p + j * dk.stride);
-            put_row(g->dv, j0 + j, a->d, dv.p + j * dv.stride);
-        }
+        tr_cpu_end_keys(a, g, j0, count, tr_cpu_key_sums(a, g, 0, j0, w->to_keys),
+                        tr_cpu_key_sums(a, g, 1, j0, w->to_keys));
     }
 }
 
@@ -460,25 +425,42 @@ float *tr_cpu_room(struct tr_queue *q, int64_t floats)
 /* How the heads of each group are divided among threads.  It depends on sizes alone, and so do the results. */
 struct division {
     int64_t runs, tasks; /* of a group, and of all groups of all samples */
+    int64_t rows;        /* of a part of the room: whole blocks of keys */
     int64_t floats; /* of the room of a task, or of a thread where a group is one run; 0: none */
     bool dq;        /* the room has dq, too */
-    float *room;
+    float *room, *delta; /* delta[b,heads,t]: dctx . ctx of each query */
 };
 
 enum { TASKS = 16 }; /* that a few cores share evenly */
 
 static struct division divide(struct tr_queue *q, struct tr_attention_sizes s, bool half)
 {
-    int64_t groups = s.b * s.groups, each = s.heads / s.groups;
-    struct division x = {.runs = smaller(each, (TASKS + groups - 1) / groups)};
+    int64_t groups = s.b * s.groups, each = s.heads / s.groups, queries = s.b * s.heads * s.t;
+    int64_t rooms;
+    struct division x = {.runs = smaller(each, (TASKS + groups - 1) / groups),
+                         .rows = (s.t + KEYS - 1) / KEYS * KEYS};
 
     x.tasks = groups * x.runs;
     x.dq = half && x.runs > 1;
-    if (x.runs > 1 || (half && each > 1)) {
-        x.floats = (x.dq ? 3 : 2) * s.t * s.d;
-        x.room = tr_cpu_room(q, x.floats * (x.runs > 1 ? x.tasks : q->device->threads));
-    }
+    if (x.runs > 1 || (half && each > 1))
+        x.floats = (x.dq ? 3 : 2) * x.rows * s.d;
+    rooms = x.runs > 1 ? x.tasks : q->device->threads;
+    x.room = tr_cpu_room(q, x.floats * rooms + queries);
+    x.delta = x.room + x.floats * rooms;
     return x;
+}
+
+static void dots_of_rows(struct slice dctx, struct slice ctx, int64_t t, int64_t d, float *delta)
+{
+    for (int64_t i = 0; i < t; i++) {
+        float row[2][TR_MAX_HEAD_DIM], sum = 0.0f;
+        const float *one = get_row(dctx, i, d, row[0]), *two = get_row(ctx, i, d, row[1]);
+
+#pragma omp simd reduction(+ : sum)
+        for (int64_t k = 0; k < d; k++)
+            sum += one[k] * two[k];
+        delta[i] = sum;
+    }
 }
 
 /* dk and dv of group bg: the sums over its runs, in their order, for keys j .. end - 1. */
@@ -492,7 +474,7 @@ static void add_runs(const struct tr_tensor *dqkv, struct tr_attention_sizes s,
         struct slice to = part_of(dqkv, s, bg / s.groups, first_head, which ? VALUE : KEY);
 
         for (int64_t row = j; row < end; row++) {
-            float *sum = sums + (which * s.t + row) * s.d;
+            float *sum = sums + (which * x->rows + row) * s.d;
 
             for (int64_t run = 1; run < x->runs; run++) {
                 const float *plus = sum + run * x->floats;
@@ -501,7 +483,7 @@ static void add_runs(const struct tr_tensor *dqkv, struct tr_attention_sizes s,
                 for (int64_t d = 0; d < s.d; d++)
                     sum[d] += plus[d];
             }
-            put_row(to, row, s.d, sum);
+            tr_cpu_put_row(to, row, s.d, sum);
         }
     }
 }
@@ -515,16 +497,26 @@ void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
     struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
     int64_t each = s.heads / s.groups, blocks = (s.t + KEYS - 1) / KEYS;
     const struct division x = divide(q, s, dqkv->dtype != TR_F32);
+    const struct tr_bf16 *by = dqkv->dtype == TR_BF16 && dctx->dtype == TR_BF16 &&
+                                       tr_cpu_attends_bf16(q->device, qkv, ctx, s.d)
+                                   ? q->device->bf16
+                                   : NULL;
     int threads = q->device->threads;
 
     tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);
 #pragma omp parallel num_threads(threads) if (worth(threads, s))
     {
+#pragma omp for
+        for (int64_t i = 0; i < s.b * s.heads; i++)
+            dots_of_rows(slice_of(dctx, s, i / s.heads, s.heads, i % s.heads),
+                         slice_of(ctx, s, i / s.heads, s.heads, i % s.heads), s.t, s.d,
+                         x.delta + i * s.t);
 #pragma omp for schedule(dynamic)
         for (int64_t task = 0; task < x.tasks; task++) {
             int64_t bg = task / x.runs, run = task % x.runs, b = bg / s.groups;
             int64_t begin = each * run / x.runs, end = each * (run + 1) / x.runs;
-            float *room = x.room ? x.room + (x.runs > 1 ? task : tr_cpu_thread()) * x.floats : NULL;
+            float *room =
+                x.floats > 0 ? x.room + (x.runs > 1 ? task : tr_cpu_thread()) * x.floats : NULL;
 
             for (int64_t i = begin; i < end; i++) {
                 int64_t h = bg % s.groups * each + i;
@@ -533,14 +525,18 @@ void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
                                       .dk = part_of(dqkv, s, b, h, KEY),
                                       .dv = part_of(dqkv, s, b, h, VALUE),
                                       .dctx = slice_of(dctx, s, b, s.heads, h),
-                                      .ctx = slice_of(ctx, s, b, s.heads, h),
                                       .lse = tr_f32(lse) + (b * s.heads + h) * s.t,
+                                      .delta = x.delta + (b * s.heads + h) * s.t,
                                       .room = room,
-                                      .dq_room = x.dq ? room + 2 * s.t * s.d : NULL,
+                                      .dq_room = x.dq ? room + 2 * x.rows * s.d : NULL,
+                                      .rows = x.rows,
                                       .first = i == begin,
                                       .last = x.runs == 1 && i == end - 1};
 
-                attend_bwd(&a, &g, (void *)tr_cpu_scratch(q));
+                if (by)
+                    tr_cpu_attend_bwd_bf16(by, &a, &g, tr_cpu_scratch(q));
+                else
+                    attend_bwd(&a, &g, (void *)tr_cpu_scratch(q));
             }
         }
         if (x.runs > 1) {

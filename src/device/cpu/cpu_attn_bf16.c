@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "device/cpu/cpu_attn.h"
+
+#include "device/cpu/cpu_half.h"
+#include "device/host.h"
+
+/*
+ * Attention of bf16 numbers by the processor's bf16 instructions.  Weights of the values and gradients of scores are
+ * rounded to bf16 before they are multiplied, as GPUs do; sums, maxima and logarithms are floats.
+ */
+
+enum { WIDE = (TR_MAX_HEAD_DIM + TR_BF16_DEPTH - 1) / TR_BF16_DEPTH * TR_BF16_DEPTH };
+
+static int64_t up_to(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+/* Columns of products are those of a head, which are whole vectors; sums lie there without gaps. */
+bool tr_cpu_attends_bf16(const struct tr_device *d, const struct tr_tensor *qkv,
+                         const struct tr_tensor *ctx, int64_t width)
+{
+    return d->bf16 && qkv->dtype == TR_BF16 && ctx->dtype == TR_BF16 &&
+           width % TR_BF16_COLUMNS == 0;
+}
+
+/* Rows row .. row + n - 1 of x in to[rows,columns], with zeros. */
+static void get_rows(struct slice x, int64_t row, int64_t n, int64_t d, int64_t rows,
+                     int64_t columns, uint16_t *to)
+{
+    tr_bf16_copy(tr_cpu_at(x.of, x.first + row * x.stride), x.stride, n, d, rows, columns, to);
+}
+
+/* ---- forward ---- */
+
+struct forward_scratch {
+    _Alignas(64) uint16_t queries[QUERIES * WIDE], rows[KEYS * WIDE], keys[KEYS * WIDE],
+        values[KEYS * WIDE], weights[QUERIES * KEYS];
+    _Alignas(64) float score[QUERIES * KEYS], sum[QUERIES * WIDE];
+    float max[QUERIES], total[QUERIES];
+};
+
+_Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
+
+/* Scores of queries skip .. n - 1 and `count` keys become weights in bf16; rows from `first` on are multiplied. */
+static void weigh_rows(const struct head *a, struct forward_scratch *w, int64_t i0, int64_t first,
+                       int64_t skip, int64_t n, int64_t j0, int64_t count)
+{
+    memset(w->weights + first * KEYS, 0, (size_t)(skip - first) * KEYS * sizeof *w->weights);
+    for (int64_t r = skip; r < n; r++) {
+        uint16_t *weights = w->weights + r * KEYS;
+
+        tr_cpu_weigh(a, w->score + r * KEYS,
+                     (struct online){w->sum + r * a->d, &w->max[r], &w->total[r]}, i0 + r, j0,
+                     count);
+        tr_cpu_narrow(TR_BF16, w->score + r * KEYS, count, weights);
+        memset(weights + count, 0, (size_t)(KEYS - count) * sizeof *weights);
+    }
+    memset(w->weights + n * KEYS, 0,
+           (size_t)(up_to(n, TR_BF16_ROWS) - n) * KEYS * sizeof *w->weights);
+}
+
+/* Keys j0 .. j0 + count - 1, whose blocks are packed. */
+static void attend_block(const struct tr_bf16 *by, const struct head *a, struct forward_scratch *w,
+                         int64_t i0, int64_t n, int64_t j0, int64_t count)
+{
+    const int64_t depth = up_to(a->d, TR_BF16_DEPTH), rows = up_to(n, TR_BF16_ROWS);
+    /* Queries before the first key of the block see none of it. */
+    const int64_t skip = j0 > i0 ? j0 - i0 : 0, first = skip / TR_BF16_ROWS * TR_BF16_ROWS;
+
+    by->multiply(&(struct tr_bf16_block){.rows = rows - first,
+                                         .columns = KEYS,
+                                         .depth = depth,
+                                         .a = w->queries + first * depth,
+                                         .a_stride = depth,
+                                         .packed = w->keys,
+                                         .c = w->score + first * KEYS,
+                                         .c_stride = KEYS});
+    weigh_rows(a, w, i0, first, skip, n, j0, count);
+    by->multiply(&(struct tr_bf16_block){.rows = rows - first,
+                                         .columns = a->d,
+                                         .depth = KEYS,
+                                         .a = w->weights + first * KEYS,
+                                         .a_stride = KEYS,
+                                         .packed = w->values,
+                                         .c = w->sum + first * a->d,
+                                         .c_stride = a->d,
+                                         .add = true});
+}
+
+void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t i0, int64_t n,
+                        struct slice ctx, float *lse, void *scratch)
+{
+    const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
+    struct forward_scratch *w = scratch;
+
+    by->begin();
+    get_rows(a->q, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, w->queries);
+    memset(w->sum, 0, (size_t)(up_to(n, TR_BF16_ROWS) * a->d) * sizeof *w->sum);
+    for (int64_t r = 0; r < n; r++) {
+        w->max[r] = -INFINITY;
+        w->total[r] = 0.0f;
+    }
+    for (int64_t j0 = tr_cpu_first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
+        int64_t count = smaller(i0 + n - j0, KEYS);
+
+        get_rows(a->k, j0, count, a->d, KEYS, depth, w->rows);
+        tr_bf16_pack_turned(w->rows, KEYS, depth, w->keys);
+        get_rows(a->v, j0, count, a->d, KEYS, a->d, w->rows);
+        tr_bf16_pack(w->rows, KEYS, a->d, w->values);
+        attend_block(by, a, w, i0, n, j0, count);
+    }
+    by->end();
+    tr_cpu_end_queries(a, i0, n, w->sum, a->d, w->max, w->total, ctx, lse);
+}
+
+/* ---- backward ---- */
+
+/* Rows of queries and keys as they are, for the left side of a product, and packed, for the right. */
+struct backward_scratch {
+    _Alignas(64) uint16_t keys_turned[KEYS * WIDE], values_turned[KEYS * WIDE], keys[KEYS * WIDE];
+    _Alignas(64) uint16_t rows[KEYS * WIDE], packed[QUERIES_BWD * WIDE];
+    _Alignas(64) uint16_t p_half[QUERIES_BWD * KEYS], dp_half[QUERIES_BWD * KEYS];
+    _Alignas(64) uint16_t pairs[QUERIES_BWD * KEYS], turned[KEYS * QUERIES_BWD];
+    _Alignas(64) float p[QUERIES_BWD * KEYS], dp[QUERIES_BWD * KEYS];
+    _Alignas(64) float to_keys[2 * KEYS * TR_MAX_HEAD_DIM]; /* dk and dv of a block */
+    _Alignas(64) float dq[QUERIES_BWD * TR_MAX_HEAD_DIM];
+};
+
+_Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
+
+/* scores[QUERIES_BWD,KEYS] = rows of x, from i0 on, times packed[depth,KEYS]. */
+static void score_rows(const struct tr_bf16 *by, const struct head *a, struct slice x, int64_t i0,
+                       int64_t n, const uint16_t *packed, uint16_t *rows, float *scores)
+{
+    const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
+
+    get_rows(x, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, rows);
+    by->multiply(&(struct tr_bf16_block){.rows = up_to(n, TR_BF16_ROWS),
+                                         .columns = KEYS,
+                                         .depth = depth,
+                                         .a = rows,
+                                         .a_stride = depth,
+                                         .packed = packed,
+                                         .c = scores,
+                                         .c_stride = KEYS});
+}
+
+/* sums of keys (+)= the transpose of half[QUERIES_BWD,KEYS] times rows of x from i0 on. */
+static void add_to_keys(const struct tr_bf16 *by, const struct head *a, struct slice x, int64_t i0,
+                        int64_t n, const uint16_t *half, struct sums to, bool add,
+                        struct backward_scratch *w)
+{
+    get_rows(x, i0, n, a->d, QUERIES_BWD, a->d, w->rows);
+    tr_bf16_pack(w->rows, QUERIES_BWD, a->d, w->packed);
+    tr_bf16_turn(half, QUERIES_BWD, KEYS, w->pairs, w->turned);
+    by->multiply(&(struct tr_bf16_block){.rows = KEYS,
+                                         .columns = a->d,
+                                         .depth = QUERIES_BWD,
+                                         .a = w->turned,
+                                         .a_stride = QUERIES_BWD,
+                                         .packed = w->packed,
+                                         .c = to.p,
+                                         .c_stride = to.stride,
+                                         .add = add});
+}
+
+/* Row r of p and dp in bf16, with zeros behind `count`. */
+static void round_row(struct backward_scratch *w, int64_t r, int64_t count)
+{
+    const size_t rest = (size_t)(KEYS - count) * sizeof *w->p_half;
+
+    tr_cpu_narrow(TR_BF16, w->p + r * KEYS, count, w->p_half + r * KEYS);
+    tr_cpu_narrow(TR_BF16, w->dp + r * KEYS, count, w->dp_half + r * KEYS);
+    memset(w->p_half + r * KEYS + count, 0, rest);
+    memset(w->dp_half + r * KEYS + count, 0, rest);
+}
+
+/* dq of queries i0 .. i0 + n - 1.  Rows of whole tiles may go past the last query, so they are summed in scratch. */
+static void add_to_queries(const struct tr_bf16 *by, const struct head *a,
+                           const struct gradients *g, int64_t i0, int64_t n, bool add, bool last,
+                           struct backward_scratch *w)
+{
+    struct sums dq = tr_cpu_begin_dq(a, g, i0, n, add, w->dq);
+
+    by->multiply(&(struct tr_bf16_block){.rows = up_to(n, TR_BF16_ROWS),
+                                         .columns = a->d,
+                                         .depth = KEYS,
+                                         .a = w->dp_half,
+                                         .a_stride = KEYS,
+                                         .packed = w->keys,
+                                         .c = dq.p,
+                                         .c_stride = dq.stride,
+                                         .add = add});
+    tr_cpu_end_dq(a, g, i0, n, last, dq);
+}
+
+/* Keys j0 .. j0 + count - 1 and queries i0 .. i0 + n - 1, with the keys' blocks packed. */
+static void pair_bwd(const struct tr_bf16 *by, const struct head *a, const struct gradients *g,
+                     int64_t j0, int64_t count, int64_t i0, int64_t n, struct backward_scratch *w)
+{
+    const struct sums dk = tr_cpu_key_sums(a, g, 0, j0, w->to_keys);
+    const struct sums dv = tr_cpu_key_sums(a, g, 1, j0, w->to_keys);
+    const bool add = i0 > j0 || !g->first;
+    const int64_t from = tr_cpu_first_block(a, i0, n);
+    const size_t rest = (size_t)(QUERIES_BWD - n) * KEYS * sizeof *w->p_half;
+
+    if (j0 < from)
+        return;
+    score_rows(by, a, a->q, i0, n, w->keys_turned, w->rows, w->p);
+    score_rows(by, a, g->dctx, i0, n, w->values_turned, w->rows, w->dp);
+    for (int64_t r = 0; r < n; r++) {
+        tr_cpu_weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
+        round_row(w, r, count);
+    }
+    memset(w->p_half + n * KEYS, 0, rest);
+    memset(w->dp_half + n * KEYS, 0, rest);
+    add_to_keys(by, a, g->dctx, i0, n, w->p_half, dv, add, w);
+    add_to_keys(by, a, a->q, i0, n, w->dp_half, dk, add, w);
+    add_to_queries(by, a, g, i0, n, j0 > from, i0 == j0, w);
+}
+
+void tr_cpu_attend_bwd_bf16(const struct tr_bf16 *by, const struct head *a,
+                            const struct gradients *g, void *scratch)
+{
+    const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
+    struct backward_scratch *w = scratch;
+
+    by->begin();
+    for (int64_t j0 = 0; j0 < a->t; j0 += KEYS) {
+        int64_t count = smaller(a->t - j0, KEYS), end = end_of_window(a, j0 + count - 1);
+
+        get_rows(a->v, j0, count, a->d, KEYS, depth, w->rows);
+        tr_bf16_pack_turned(w->rows, KEYS, depth, w->values_turned);
+        get_rows(a->k, j0, count, a->d, KEYS, depth, w->rows);
+        tr_bf16_pack_turned(w->rows, KEYS, depth, w->keys_turned);
+        get_rows(a->k, j0, count, a->d, KEYS, a->d, w->rows);
+        tr_bf16_pack(w->rows, KEYS, a->d, w->keys);
+        for (int64_t i0 = j0; i0 < end; i0 += QUERIES_BWD)
+            pair_bwd(by, a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
+        tr_cpu_end_keys(a, g, j0, count, tr_cpu_key_sums(a, g, 0, j0, w->to_keys),
+                        tr_cpu_key_sums(a, g, 1, j0, w->to_keys));
+    }
+    by->end();
+}
