@@ -3,7 +3,7 @@
 #
 #     FOLDER("where the pages are installed")
 #     PAGE("page.md", "Heading", " words that stand below it, each once ")
-#     TERM("term", "first sentence of its meaning")     of the table in glossary.md
+#     TERM("term", "first sentence of its meaning [options and verbs of it]")     of the table in glossary.md
 #     SOURCE("src/dp", "what it has")     of the table of folders in CONTRIBUTING.md
 #
 # Words have three letters at least, and the names of options have their dashes.
@@ -40,8 +40,10 @@ function add_term(line, n, cell, end) {
         return
     gsub(/\001/, "|", cell[2])
     gsub(/\001/, "|", cell[3])
+    gsub(/\[[^]]*\]\(/, "(docs/", cell[3]) # the address of a link
     end = index(cell[3], ". ")
-    printf "TERM(\"%s\", \"%s\")\n", literal(cell[2]), literal(end ? substr(cell[3], 1, end) : cell[3])
+    printf "TERM(\"%s\", \"%s%s\")\n", literal(cell[2]), literal(end ? substr(cell[3], 1, end) : cell[3]),
+        cell[4] ~ /`/ ? " [" literal(cell[4]) "]" : ""
 }
 function add_source(line, n, cell) {
     n = split(line, cell, /[ \t]*\|[ \t]*/)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cmd/search.h"
+#include "config/config.h"
 #include "util/file.h"
 #include "util/text.h"
 #include "util/status.h"
@@ -16,7 +17,8 @@ const struct tr_doc tr_doc_help = {
     "trireme help --man VERB\n"
     "trireme help --completion",
 
-    "Without a verb, list the verbs.  With one, explain it and its options, or one group of its "
+    "Without a verb, list the verbs and the options that a first run needs.  With one, explain it "
+    "and its options, or one group of its "
     "options, by its heading or the beginning of a word of it, in any case.  With an option, say "
     "what it takes, its range, default and other names, and which pages name it; options that are "
     "refused or have no effect say why.\n\n"
@@ -24,8 +26,9 @@ const struct tr_doc tr_doc_help = {
     "    trireme help --micro-batch-size\n"
     "    trireme help --search dropout\n"
     "\n"
-    "--search finds options, verbs, terms, pages and folders of the sources that have all the "
-    "words, also inside other words.\n\n"
+    "--search finds terms, options, verbs, pages and folders of the sources that have all the "
+    "words.  Whole words come first, then beginnings of words, then other parts of words.  What is "
+    "accepted without effect and what is refused comes last.\n\n"
     "--man prints the page of a verb in mdoc, the language of manual pages; the page of the whole "
     "program is that of the verb \"trireme\".  --completion prints what bash needs to complete "
     "verbs and options: `source <(trireme help --completion)`.  `make install` installs both.",
@@ -114,6 +117,14 @@ enum tr_status tr_help_verb(FILE *f, const struct tr_verb *v, const char *group)
     if (group)
         return help_group(f, v, t, group);
     fprintf(f, "%s\n\n", v->doc->synopsis);
+    if (t && t == tr_doc_train.options()) {
+        tr_config_help_first(f);
+        fprintf(f,
+                "\nAll options follow; `trireme help %s GROUP` shows one group, `trireme help "
+                "--NAME` one "
+                "option.\n\n",
+                v->name);
+    }
     while ((text = paragraph(&rest, &length))) {
         if (*text == ' ')
             fprintf(f, "%.*s\n", length, text);
@@ -323,6 +334,11 @@ static enum tr_status help(int argc, char **argv)
 {
     if (argc == 1) {
         tr_usage(stdout);
+        fputc('\n', stdout);
+        tr_config_help_first(stdout);
+        fputs("\n`trireme help train` lists all options, `trireme help --NAME` explains one, and\n"
+              "`trireme help --search WORD` finds one.\n",
+              stdout);
         return TR_OK;
     }
     if (strcmp(argv[1], "--completion") == 0 && argc == 2) {

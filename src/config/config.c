@@ -66,6 +66,12 @@ static const struct tr_spelling spellings[] = {
 
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+static const size_t first[] = {
+#define FIRST(field) offsetof(struct tr_config, field),
+#include "config/first.def"
+#undef FIRST
+};
+
 /* Families and strategies are tables of their own. */
 static bool listed(const struct tr_opt *o, int i, const char **value, const char **about)
 {
@@ -87,6 +93,11 @@ static const struct tr_options table = {.verb = "train",
                                         .spelling = spellings,
                                         .spellings = sizeof spellings / sizeof spellings[0],
                                         .listed = listed};
+
+void tr_config_help_first(FILE *f)
+{
+    tr_options_help_first(&table, f, first, sizeof first / sizeof first[0]);
+}
 
 static const void *field_of(const struct tr_opt *o, const struct tr_config *c)
 {

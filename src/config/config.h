@@ -122,6 +122,9 @@ void tr_config_print(const struct tr_config *c, FILE *f);
 /* The table itself: for help, manual and completion. */
 const struct tr_options *tr_config_options(void);
 
+/* Help on the options that a first run needs (first.def). */
+void tr_config_help_first(FILE *f);
+
 /* `trireme help train [group]`: the options in groups, or one group (NULL: all) as
    tr_options_group() takes it.  TR_ECONFIG names the groups if there is no such one. */
 enum tr_status tr_config_help(FILE *f, const char *group) TR_MUST_CHECK;

@@ -1,6 +1,6 @@
 libtrireme_a_SOURCES += \
 	src/config/config.c src/config/config.h \
-	src/config/energy.def src/config/enums.def src/config/modes.def src/config/options.def src/config/others.def \
+	src/config/energy.def src/config/enums.def src/config/first.def src/config/modes.def src/config/options.def src/config/others.def \
 	src/config/option.c src/config/option.h \
 	src/config/value.c src/config/value.h \
 	src/config/nearest.c src/config/option_about.c src/config/option_doc.c \

@@ -194,6 +194,10 @@ char *tr_options_value(const struct tr_options *t, const struct tr_opt *o);
 /* The options with their values, defaults and help, in groups: as plain text (one group if `group`
    is its symbol in any case, all if NULL; false if there is none) and as mdoc lists. */
 bool tr_options_help(const struct tr_options *t, FILE *f, const char *group);
+
+/* The options of n fields, given by their offsets: value, first clause of the help, default.  A heading with
+   their number and what the marks mean stand above them. */
+void tr_options_help_first(const struct tr_options *t, FILE *f, const size_t *field, int n);
 void tr_options_man(const struct tr_options *t, FILE *f);
 
 /* Words of `text`, broken before the margin; `f` is at column `indent`, where each further line

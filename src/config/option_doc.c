@@ -78,11 +78,11 @@ void tr_options_wrap(FILE *f, int indent, const char *text)
     fputc('\n', f);
 }
 
-static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
+/* The option, its value, `length` bytes of its help, and its default. */
+static void help_line(const struct tr_options *t, FILE *f, const struct tr_opt *o, size_t length)
 {
     char *value = tr_options_value(t, o), *initial = initial_text(o);
-    char *text = tr_format("%s%s", help_of(o), initial);
-    const char *name, *meaning;
+    char *text = tr_format("%.*s%s", (int)length, help_of(o), initial);
     int column = fprintf(f, "%c --%s %s", ours(o) ? '+' : ' ', o->name, value);
 
     if (column >= HELP_COLUMN) {
@@ -91,6 +91,16 @@ static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o
     }
     fprintf(f, "%*s", HELP_COLUMN - column, "");
     tr_options_wrap(f, HELP_COLUMN, text);
+    free(value);
+    free(initial);
+    free(text);
+}
+
+static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o)
+{
+    const char *name, *meaning;
+
+    help_line(t, f, o, strlen(help_of(o)));
     for (int i = 0; tr_options_listed(t, o, i, &name, &meaning); i++) {
         char *both = tr_format("%s: %s", name, meaning);
 
@@ -98,9 +108,6 @@ static void help_row(const struct tr_options *t, FILE *f, const struct tr_opt *o
         tr_options_wrap(f, HELP_COLUMN + 2, both);
         free(both);
     }
-    free(value);
-    free(initial);
-    free(text);
 }
 
 static bool shown(const struct tr_opt *o)
@@ -145,9 +152,45 @@ static void help_known(const struct tr_options *t, FILE *f)
     free(text);
 }
 
+/* What the signs beside an option mean. */
+static void help_marks(FILE *f)
+{
+    fputs("+ marks an option that Megatron-LM does not have.  N is a whole number, X a number,\n"
+          "A|B one of these words.  [A] is the default; [required] must be given.\n\n",
+          f);
+}
+
+static bool any_ours(const struct tr_options *t, const char *group)
+{
+    for (int i = 0; i < t->rows; i++) {
+        const struct tr_opt *o = &t->row[i];
+
+        if (shown(o) && ours(o) && (!group || strcasecmp(o->group, group) == 0))
+            return true;
+    }
+    return false;
+}
+
+void tr_options_help_first(const struct tr_options *t, FILE *f, const size_t *field, int n)
+{
+    fprintf(f, "The %d options of %s that one needs\n\n", n, t->verb);
+    help_marks(f);
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < t->rows; k++) {
+            const struct tr_opt *o = &t->row[k];
+
+            if (o->kind == TR_ROW_OPT && o->offset == field[i])
+                help_line(t, f, o, strcspn(help_of(o), ";"));
+        }
+    }
+}
+
 bool tr_options_help(const struct tr_options *t, FILE *f, const char *group)
 {
-    bool found = false, marked = false;
+    bool found = false;
+
+    if (any_ours(t, group))
+        help_marks(f);
 
     for (int i = 0; i < t->rows; i++) {
         const struct tr_opt *o = &t->row[i];
@@ -159,12 +202,9 @@ bool tr_options_help(const struct tr_options *t, FILE *f, const char *group)
         else if (shown(o))
             help_row(t, f, o);
         found = found || o->kind == TR_ROW_GROUP;
-        marked = marked || (shown(o) && ours(o));
     }
     if (!group)
         help_known(t, f);
-    if (marked)
-        fputs("\n+ is not an option of Megatron-LM\n", f);
     return found;
 }
 
