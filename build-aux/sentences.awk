@@ -66,7 +66,7 @@ BEGIN { most = most ? most : 25 }
 FNR == 1 { flush(); fenced = 0; file = FILENAME; literals = FILENAME ~ /\.def$/ }
 literals { def($0); next }
 /^ *```/ { flush(); fenced = !fenced; next }
-fenced { next }
+fenced || (text == "" && /^    /) { next }
 /^ *\|/ { flush(); if ($0 !~ /^ *\|[-: |]*$/) cells($0); next }
 /^[ \t]*$/ || /^#/ { flush(); next }
 /^ *([*-]|[0-9]+\.) / { flush() }
