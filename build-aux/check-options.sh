@@ -19,7 +19,7 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
         "$srcdir/src/config/options.def" "$srcdir/src/config/others.def"
     "$srcdir/configure" --help | words
     # What scripts say about themselves.
-    for script in jobs/setup tests/cluster tests/fuzz tests/gpu/run tests/run benchmarks/run; do
+    for script in jobs/setup jobs/study tests/cluster tests/fuzz tests/gpu/run tests/run benchmarks/run; do
         sed -n '/^set -/q; /^#/p' "$srcdir/$script"
     done | words
     # Of jobs/lib.sh.

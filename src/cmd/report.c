@@ -23,6 +23,7 @@ enum show {
     SHOW_AUTO,
     SHOW_RUNS,
     SHOW_GROUPS, /* with --group-by */
+    SHOW_PLANNED,
     SHOW_SUMMARY,
     SHOW_STARTS,
     SHOW_GOODPUT,
@@ -53,10 +54,10 @@ struct options {
 
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
-    CHOICE(
-        ROWS_GROUP, show, "show", "show", "auto",
-        "which table; auto shows runs, summary, starts and goodput if there are several, slow if a "
-        "slow rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
+    CHOICE(ROWS_GROUP, show, "show", "show", "auto",
+           "which table; auto shows runs, planned if there are plans and logs, summary, starts and "
+           "goodput if there are several, slow if a "
+           "slow rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
     ROW(TEXT, columns, "columns", NULL, ANY,
         "columns of the table of runs, NAME or NAME=HEADER with commas between them, among them "
         "lists "
@@ -130,6 +131,7 @@ static const struct tr_spelling spellings[] = {
     {"show", "runs", SHOW_RUNS, TR_SPELLING_MAIN, NULL},
     {"show", "summary", SHOW_SUMMARY, TR_SPELLING_MAIN, NULL},
     {"show", "starts", SHOW_STARTS, TR_SPELLING_MAIN, NULL},
+    {"show", "planned", SHOW_PLANNED, TR_SPELLING_MAIN, NULL},
     {"show", "goodput", SHOW_GOODPUT, TR_SPELLING_MAIN, NULL},
     {"show", "slow", SHOW_SLOW, TR_SPELLING_MAIN, NULL},
     {"show", "breakdown", SHOW_BREAKDOWN, TR_SPELLING_MAIN, NULL},
@@ -299,6 +301,8 @@ static enum tr_status make(const struct tr_present *p, enum show which, struct t
     case SHOW_GROUPS:
         tr_present_groups(p, t);
         break;
+    case SHOW_PLANNED:
+        return tr_present_planned(p, t);
     case SHOW_SUMMARY:
         tr_present_summary(p, t);
         break;
@@ -330,6 +334,7 @@ static enum tr_status make_auto(const struct tr_present *p, bool page, struct tr
     const bool wanted[SHOWS] = {
         [SHOW_RUNS] = true,
         [SHOW_GROUPS] = p->groups != NULL,
+        [SHOW_PLANNED] = tr_planned_any(p->runs),
         [SHOW_SUMMARY] = true,
         [SHOW_STARTS] = restarted(p->runs),
         [SHOW_GOODPUT] = restarted(p->runs) || (page && have_dates(p->runs)),

@@ -77,12 +77,8 @@ static bool same_training(const struct tr_record *a, const struct tr_record *b)
         "tokenizer-type", "split",     "vocab-size", "vocab-file",      "data-samples",
     };
 
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        const double x = tr_record_fact(a, facts[i]), y = tr_record_fact(b, facts[i]);
-
-        if (x < y || x > y || isnan(x) != isnan(y))
-            return false;
-    }
+    if (!tr_record_alike(a, b, facts, sizeof facts / sizeof facts[0], false))
+        return false;
     for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
         if (!same_text(tr_record_argument(a, arguments[i]), tr_record_argument(b, arguments[i])))
             return false;

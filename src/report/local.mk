@@ -45,6 +45,7 @@ libtrireme_a_SOURCES += \
 	src/report/pictures.def \
 	src/report/plan_file.c \
 	src/report/plan_file.h \
+	src/report/planned.c \
 	src/report/plot.c \
 	src/report/plot.h \
 	src/report/plot_axis.c \

@@ -221,6 +221,17 @@ static bool take_simulation(const json_t *sim, struct tr_record *r)
     return true;
 }
 
+/* Of an iteration, in ms. */
+static void take_interval(const json_t *seconds, struct tr_record *r)
+{
+    const double low = number(seconds, "p10"), high = number(seconds, "p90");
+
+    if (is_time(low) && is_time(high) && low <= high) {
+        r->p10 = 1e3 * low;
+        r->p90 = 1e3 * high;
+    }
+}
+
 /* Without a machine it has no times. */
 static bool take_plan(const json_t *plan, struct tr_record *r)
 {
@@ -234,6 +245,7 @@ static bool take_plan(const json_t *plan, struct tr_record *r)
     take_machine(json_string_value(json_object_get(machine, "name")),
                  json_string_value(json_object_get(machine, "title")), number(machine, "nodes"), r);
     json_array_foreach(stages, i, stage) good &= take_stage(stage, r);
+    take_interval(seconds, r);
     return good &&
            (!json_is_object(seconds) || take_parts(seconds, NULL, number(seconds, "total"), r));
 }

@@ -28,6 +28,12 @@ void tr_present_groups(const struct tr_present *p, struct tr_table *t);
 /* All numbers of tr_summarize(), a row for each run. */
 void tr_present_summary(const struct tr_present *p, struct tr_table *t);
 
+/* A row for each plan that has times, beside what was measured in its layout.  TR_EDATA if there is no such plan. */
+enum tr_status tr_present_planned(const struct tr_present *p, struct tr_table *t) TR_MUST_CHECK;
+
+/* Is there a plan of a run that was measured? */
+bool tr_planned_any(const struct tr_records *runs);
+
 /* A row for each start of each run: from where, how far, why it ended. */
 void tr_present_starts(const struct tr_present *p, struct tr_table *t);
 

@@ -151,6 +151,18 @@ double tr_record_fact(const struct tr_record *r, enum tr_fact f)
     return isnan(r->fact[f]) ? work_out(r, f) : r->fact[f];
 }
 
+bool tr_record_alike(const struct tr_record *a, const struct tr_record *b, const enum tr_fact *f,
+                     size_t count, bool unknown)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double x = tr_record_fact(a, f[i]), y = tr_record_fact(b, f[i]);
+
+        if (x < y || x > y || (isnan(x) != isnan(y) && !unknown))
+            return false;
+    }
+    return true;
+}
+
 enum tr_status tr_record_lacks(const struct tr_record *r, enum tr_fact f, const char *what_for)
 {
     return TR_FAIL(TR_ECONFIG, "%s does not say what %s needs: give --%s", r->name, what_for,

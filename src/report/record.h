@@ -110,6 +110,8 @@ struct tr_record {
     enum tr_run_origin origin;
     char machine[64];      /* profile of one that was not measured, "" where it has none */
     double part[TR_PARTS]; /* of an iteration of one that was not measured, ms */
+    double p10,
+        p90; /* of an iteration's time in a plan, ms; 0 where no runs were compared with the profile */
     enum tr_log_layout layout;
     bool ours; /* trireme printed it, whose time leaves evaluation and saving out */
     double fact[TR_FACTS];
@@ -174,6 +176,10 @@ void tr_record_set_fact(struct tr_record *r, enum tr_fact f, double x);
 /* The fact, worked out from others where the log does not say it: world = tp * pp * dp,
    micro-batches = gbs / (mbs * dp), and so on; NAN if that cannot be. */
 double tr_record_fact(const struct tr_record *r, enum tr_fact f);
+
+/* Do two runs have the same in `count` facts?  With `unknown`, what one of them alone lacks is no difference. */
+bool tr_record_alike(const struct tr_record *a, const struct tr_record *b, const enum tr_fact *f,
+                     size_t count, bool unknown);
 
 /* The sentence that a fact is missing, with the option that says it. */
 enum tr_status tr_record_lacks(const struct tr_record *r, enum tr_fact f, const char *what_for);

@@ -26,13 +26,7 @@ static bool same_model(const struct tr_record *a, const struct tr_record *b)
 {
     static const enum tr_fact model[] = {TR_FACT_LAYERS, TR_FACT_HIDDEN, TR_FACT_FFN, TR_FACT_SEQ};
 
-    for (size_t i = 0; i < sizeof model / sizeof model[0]; i++) {
-        double x = tr_record_fact(a, model[i]), y = tr_record_fact(b, model[i]);
-
-        if (!isnan(x) && !isnan(y) && !near(x, y))
-            return false;
-    }
-    return true;
+    return tr_record_alike(a, b, model, sizeof model / sizeof model[0], true);
 }
 
 static enum tr_scaling_kind kind_of(const struct tr_record *r, const struct tr_record *base)

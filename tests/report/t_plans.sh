@@ -4,7 +4,7 @@
 # Plans and simulations as runs of a report, beside logs: against JSON whose parts are round numbers, and against what
 # `trireme plan` and `trireme sim` print as text.
 . "$srcdir/tests/tap.sh"
-plan 32
+plan 38
 report() { "$trireme" report "$@"; }
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 # The data of series N of a script: "0 500 0;"
@@ -121,3 +121,38 @@ parts_agree() {
     done
 }
 check "have the parts that they print" parts_agree
+
+# ---- plans beside what was measured ----
+
+# logged STAGES MS: a log of the 7.5B of the plan on so many stages, twice as many micro-batches on two, with recomputation
+# unless a third argument says otherwise.
+logged() {
+    echo "using world size: $((4 * $1)), data-parallel-size: 1, tensor-model-parallel size: 4, pipeline-model-parallel size: $1"
+    echo "------------------------ arguments ------------------------"
+    for argument in "num_layers 36" "hidden_size 4096" "num_attention_heads 32" "seq_length 512" "micro_batch_size 1" \
+        "global_batch_size 4" "checkpoint_activations ${3:-True}"; do
+        echo "  ${argument% *} ....................... ${argument#* }"
+    done
+    echo "-------------------- end of arguments ---------------------"
+    for i in 1 2 3 4; do
+        echo " iteration $i/ 9 | elapsed time per iteration (ms): $2 | global batch size: 4 | lm loss: 2.5E+00 |"
+    done
+}
+mkdir "$work/beside"
+cp "$work/plan.json" "$work/sim.json" "$work/beside"
+logged 4 400 > "$work/beside/a.log"
+logged 4 300 > "$work/beside/b.log"
+logged 4 500 > "$work/beside/c.log"
+logged 2 50 > "$work/beside/other.log"
+logged 4 50 False > "$work/beside/kept.log"
+beside() { report "$work/beside" --show planned --format csv | tr -d '\r'; }
+beside > "$work/beside.csv"
+check "one row, of the plan" same "$(tail -n +2 "$work/beside.csv" | cut -d , -f 1-8)" "7.5B,16,4,4,1,1,4,jean-zay-v100-16g"
+cell() { awk -F , -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) at = i } NR == 2 { printf "%.1f", $at }' "$work/beside.csv"; }
+check "its time and interval, as it prints them" same "$(cell planned_ms) P10 $(cell p10_ms), P90 $(cell p90_ms)," \
+    "$(awk '/^time of/ { on = 1 } on && $1 == "total" { print $2, $3, $4, $5, $6; exit }' "$work/plan.txt")"
+check "the median of the logs of its layout, other layouts left out" same "$(cell measured_ms)" 400.0
+check "it is among all tables" sh -c "'$trireme' report '$work/beside' 2> '$work/err' | grep -qi '^Planned and measured'"
+rm "$work/beside"/?.log
+check "without such a log there is the plan" same "$(beside | sed -n 2p | cut -d , -f 8,12-)" "jean-zay-v100-16g,,"
+fails "logs alone" 65 "trireme plan --machine NAME --json" report "$work/beside/other.log" --show planned

@@ -4,7 +4,7 @@
 # jobs/study: from the arguments of the study of 2021 to its table, figures and page, which are those of docs/study.md.
 . "$srcdir/tests/tap.sh"
 command -v bash > /dev/null || skip_all "there is no bash"
-plan 15
+plan 19
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 study() { TRIREME=$trireme TRIREME_MACHINES=$srcdir/machines bash "$srcdir/jobs/study" "$work/study"; }
 # rows KIND: those that are measured, planned or simulated, without that word.
@@ -59,6 +59,20 @@ else
 fi
 shown() { for plot in breakdown scaling memory pareto; do grep -q "](study-$plot.svg)" "$srcdir/docs/study.md" || return 1; done; }
 check "which it shows" shown
+
+# ---- the table alone ----
+
+study_job() { (cd "$work/empty" && TMPDIR=$work/empty TRIREME=$trireme TRIREME_MACHINES=$srcdir/machines bash "$srcdir/jobs/study" "$@"); }
+mkdir "$work/empty"
+table() { study_job --table > "$work/table.md" && same "$(ls "$work/empty")" ""; }
+check "the table alone leaves no file" table
+check "it has the times of the study" same "$(awk -F '|' '/^[|] [0-9]/ { print $2, $10 }' "$work/table.md" | tr -s ' \n' ' ')" \
+    " $(for size in 7.5B 30B 76B; do ms planned $size; done | awk -v sizes="7.5B 30B 76B" '{ split(sizes, s, " "); printf "%s %s ", s[NR], $1 }')"
+in_readme() { grep '^[|]' "$work/table.md" > "$work/rows" && [ -s "$work/rows" ] && while read -r row; do
+    grep -q -x -F -e "$row" "$srcdir/README.md" || { echo "README.md lacks $row"; return 1; }; done < "$work/rows"; }
+check "README.md shows it" in_readme
+fails "other options" 64 "--tables is no option" study_job --tables
+
 # A real log of the same study becomes a row of it.
 cp "$srcdir/tests/report/jean-zay-30b.log" "$work/study/study-measured.out"
 again() { study && same "$(tail -n +2 "$work/study/runs.csv" | wc -l | tr -d ' ')" 9; }
