@@ -3,12 +3,13 @@
 # Text for users and readers (help, messages, headers, pages) is free of phrases that only this project
 # would use where the field has a term; docs/glossary.md has the terms.  What is looked at: the rows of
 # src/**/*.def, string literals of src/ and kernels/, comments of headers, the pages, READMEs, NEWS,
-# CONTRIBUTING.md and jobs/.  Names in C are left alone.
+# CONTRIBUTING.md and jobs/.  Names in C are left alone.  Sentences of pages and of tables of options have at most 25
+# words; the few pages with longer ones have numbers here, which may only fall.
 set -eu
 cd "${srcdir:-.}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/words.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-echo 1..2
+echo 1..4
 
 # A phrase, as an extended regular expression in lower case, a tab, and what to say.
 cat >"$work/phrases" <<'END'
@@ -189,3 +190,54 @@ for text in 'cut into stages' 'make steps of their own' 'says whose lines'; do
     grep -q "$text" "$work/tried" || echo "\"$text\" was not found" >>"$work/bad"
 done
 verdict 2 "phrases are found across lines"
+
+# Long sentences: "FILE NUMBER" of those that have some.
+cat >"$work/allowed" <<'END'
+README.md 22
+docs/cuda.md 2
+docs/logs.md 32
+docs/report.md 31
+docs/study.md 7
+docs/timelines.md 13
+src/port/programs.def 1
+src/report/columns.def 1
+END
+{
+    echo README.md
+    find docs -name '*.md'
+    find src -name '*.def' ! -name 'unicode.def'
+} | sort | xargs awk -f build-aux/sentences.awk >"$work/long"
+awk -F '[ :]' -v allowed="$work/allowed" '
+    BEGIN {
+        while ((getline row <allowed) > 0) {
+            split(row, part, " ")
+            most[part[1]] = part[2]
+        }
+    }
+    { n[$1]++; text[$1] = text[$1] "\n    " $0 }
+    END {
+        for (file in n)
+            if (n[file] > most[file] + 0)
+                print file ": " n[file] " sentences of more than 25 words, where " most[file] + 0 " may be:" text[file]
+    }' "$work/long" >"$work/bad"
+verdict 3 "$(wc -l <"$work/long") sentences of more than 25 words, no page more than before"
+
+# That search: a long sentence in a paragraph, in a cell and in a table of options; code and short ones are not found.
+words=$(yes word | head -n 26 | tr '\n' ' ')
+cat >"$work/try/d.md" <<END
+A short one. And $words.
+
+    not $words
+
+| cell | $words |
+|---|---|
+\`\`\`
+$words
+\`\`\`
+Code is one word: \`$words\`.
+END
+printf 'OPT(A, INT, a, "a", UNSET, ANY,\n    "%s"\n    "%s; word")\n' 'word word ' "$words" >"$work/try/e.def"
+awk -f build-aux/sentences.awk "$work/try/d.md" "$work/try/e.def" | sed 's|.*/||' | cut -d : -f 1-3 >"$work/tried"
+printf '%s\n' 'd.md:1: 27' 'd.md:5: 26' 'e.def:2: 28' >"$work/expected"
+diff "$work/tried" "$work/expected" >"$work/bad" || :
+verdict 4 "long sentences are found, and only these"
