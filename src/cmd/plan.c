@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/plan.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
 
 struct ask {
     bool json, zero, search;
-    char *machine, *gpus, *batches;
+    char *machine, *gpus, *batches, *trace;
     struct tr_words keep, fit;
     int64_t fit_mib;
 };
@@ -51,6 +52,9 @@ static const struct tr_opt rows[] = {
         "numbers of GPUs to search, 64,128, or 64-512, which doubles; --world-size unless given"),
     OPT(TEXT, batches, "search-global-batch", NULL,
         "global batch sizes to search, a list like that; --global-batch-size unless given"),
+    OPT(TEXT, trace, "plan-trace", NULL,
+        "file for the timeline of a rank of each stage, as `trireme train --trace` writes it; "
+        "`trireme report --timeline` draws it"),
     OPT(FLAG, json, "json", NULL, "print one JSON object: all stages, bytes and seconds"),
 };
 
@@ -204,12 +208,31 @@ static enum tr_status check_asked(const struct ask *a)
         return TR_FAIL(TR_ECONFIG,
                        "--search-gpus, --search-global-batch and --search-keep are about "
                        "--search: give it, too");
+    if (a->trace && (!a->machine || a->search || a->fit.count > 0))
+        return TR_FAIL(TR_ECONFIG,
+                       "--plan-trace is the timeline of one plan on a machine: give --machine, and "
+                       "leave --search and --fit out");
     if (a->search && (a->zero || a->fit_mib != TR_UNSET_INT))
         return TR_FAIL(TR_ECONFIG,
                        "--search prints runs and no plan of one, so --%s has nothing to "
                        "say: leave one of them out",
                        a->zero ? "zero" : "fit-mib");
     return TR_OK;
+}
+
+static enum tr_status write_trace(const char *path, const struct tr_plan *p)
+{
+    FILE *f = fopen(path, "we");
+    enum tr_status s;
+    bool bad;
+
+    if (!f)
+        return TR_FAIL(TR_EIO, "cannot write the trace to %s: %s", path, strerror(errno));
+    s = tr_plan_trace(p, f);
+    bad = ferror(f) != 0;
+    if ((fclose(f) != 0 || bad) && s == TR_OK)
+        s = TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", path);
+    return s;
 }
 
 static enum tr_status tell(const struct ask *a, const struct tr_config *c)
@@ -229,6 +252,8 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
         warn(&p);
     if (s == TR_OK && a->fit_mib != TR_UNSET_INT)
         tr_plan_changes_of(&p, (double)a->fit_mib * 1048576.0);
+    if (s == TR_OK && a->trace)
+        s = write_trace(a->trace, &p);
     if (s == TR_OK && a->json) {
         json_t *all = tr_plan_json(&p);
 

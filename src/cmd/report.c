@@ -85,14 +85,15 @@ static const struct tr_opt rows[] = {
     ROW(REAL, style.height, "plot-height", NULL, ABOVE_ZERO,
         "height of the picture in mm; as much as the plot needs unless given"),
     ROW(FLAG, timeline, "timeline", "off", ANY,
-        "draw a trace of `trireme train --trace` instead of reading a log: one iteration of all "
-        "ranks, as SVG"),
+        "draw traces of `trireme train --trace`, `sim --sim-trace` or `plan --plan-trace` instead "
+        "of "
+        "reading a log: one iteration of all ranks, as SVG; several traces above one another"),
     ROW(FLAG, flight, "flight", "off", ANY,
         "read no log but the flight records that the ranks of a run left when it hung or crashed, "
         "in the "
         "folder of --save: which rank is behind, or left none"),
     ROW(INT, iteration, "timeline-iteration", NULL, COUNT,
-        "which iteration; the first of the trace unless given"),
+        "which iteration of those that were measured; the first of the trace unless given"),
     ROW(TEXT, output, "output", NULL, ANY,
         "file to write to, or -o; the standard output unless given"),
     ROW(TEXT, html, "html", NULL, ANY,
@@ -484,18 +485,25 @@ static enum tr_status plot_files(const struct options *o, const struct tr_words 
     return s;
 }
 
-static enum tr_status write_timeline(const struct options *o, const char *path)
+static enum tr_status write_timeline(const struct options *o, const struct tr_words *traces)
 {
-    struct tr_trace_view *t;
-    enum tr_status s = tr_trace_view_read(path, &t), closed = TR_OK;
+    struct tr_trace *t = calloc((size_t)traces->count, sizeof *t);
+    enum tr_status s = TR_OK, closed = TR_OK;
     const struct tr_plot_style style = style_of(o);
     FILE *f = NULL;
 
+    if (!t)
+        tr_die(TR_ERESOURCE, "no memory left for traces");
+    for (int i = 0; i < traces->count && s == TR_OK; i++)
+        s = tr_trace_read(traces->word[i], &t[i]);
     if (s == TR_OK)
         s = open_output(o->output, &f);
     if (s == TR_OK)
-        s = tr_trace_view_svg(t, o->iteration == TR_UNSET_INT ? -1 : o->iteration, &style, f);
-    tr_trace_view_release(t);
+        s = tr_trace_view_svg(t, traces->count, o->iteration == TR_UNSET_INT ? -1 : o->iteration,
+                              &style, f);
+    for (int i = 0; i < traces->count; i++)
+        tr_trace_release(&t[i]);
+    free(t);
     if (f)
         closed = close_output(o->output, f);
     return s == TR_OK ? closed : s;
@@ -588,11 +596,11 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
             TR_ECONFIG,
             "trireme report needs the log of a training, or several, or what `trireme plan "
             "--json` or `trireme sim --json` printed; - is the standard input");
-    if (o->timeline && (logs->count != 1 || o->plot != TR_PLOT_NONE || o->show != SHOW_AUTO ||
-                        o->format != TR_TABLE_TEXT))
+    if (o->timeline &&
+        (o->plot != TR_PLOT_NONE || o->show != SHOW_AUTO || o->format != TR_TABLE_TEXT))
         return TR_FAIL(TR_ECONFIG,
-                       "--timeline draws one trace and makes no tables: give one file, and leave "
-                       "out --plot, --show and --format");
+                       "--timeline draws traces and makes no tables: leave out --plot, --show and "
+                       "--format");
     if (o->html && (o->timeline || o->plot != TR_PLOT_NONE || o->show != SHOW_AUTO ||
                     o->format != TR_TABLE_TEXT || o->output))
         return TR_FAIL(
@@ -643,7 +651,7 @@ static enum tr_status report(const struct options *o, const struct tr_words *log
     if (o->flight)
         return write_flights(o, logs->word[0]);
     if (o->timeline)
-        return write_timeline(o, logs->word[0]);
+        return write_timeline(o, logs);
     if (tr_plot_of_files((enum tr_plot_kind)o->plot))
         return plot_files(o, logs);
     TR_TRY(find_peak(o, &p.peak));

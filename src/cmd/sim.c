@@ -67,7 +67,9 @@ static const struct tr_opt rows[] = {
     ROW(REAL, save, "save-seconds", NULL, ABOVE_ZERO,
         "seconds of a save; unless given, the checkpoint over disk-write-gbs of the profile"),
     ROW(TEXT, trace, "sim-trace", NULL, ANY,
-        "file for the timelines of some ranks, in the JSON of Chrome's trace viewer"),
+        "file for the timelines of some ranks, as `trireme train --trace` writes them; `trireme "
+        "report "
+        "--timeline` draws it"),
     ROW(TEXT, trace_ranks, "sim-trace-ranks", NULL, ANY,
         "RANK,RANK,...: with --sim-trace: which; unless given, one of each stage"),
     ROW(FLAG, every_rank, "every-rank", NULL, ANY,
@@ -206,14 +208,15 @@ static enum tr_status ask_of(const struct ask *a, const struct tr_plan *p, struc
     return TR_OK;
 }
 
-static enum tr_status write_trace(const char *path, const struct tr_sim_report *r)
+static enum tr_status write_trace(const char *path, const struct tr_plan *p,
+                                  const struct tr_sim_report *r)
 {
     FILE *f = fopen(path, "w");
     bool wrong;
 
     if (!f)
         return TR_FAIL(TR_EIO, "cannot write the trace to %s: %s", path, strerror(errno));
-    tr_sim_trace(r, f);
+    tr_sim_trace(p, r, f);
     wrong = ferror(f) != 0;
     if (fclose(f) != 0 || wrong)
         return TR_FAIL(TR_EIO, "cannot write the trace to %s: %s", path, strerror(errno));
@@ -305,7 +308,7 @@ static enum tr_status tell(const struct ask *a, const struct tr_config *c)
     if (s == TR_OK && a->sensitivities)
         s = tr_sim_sensitivities(c, &machine, &ask, r.p50, more.row, &more.rows);
     if (s == TR_OK && a->trace)
-        s = write_trace(a->trace, &r);
+        s = write_trace(a->trace, &p, &r);
     if (s == TR_OK && a->json) {
         print_json(a, &p, &r, &more);
     } else if (s == TR_OK) {

@@ -52,6 +52,7 @@ struct sim {
     /* Seconds of TR_FWD, TR_BWD, TR_WGT of chunk c of rank r at [r * K + c]; NULL: a tick each, and
        the transfers of a rank run one after the other. */
     const double *seconds[TR_WGT + 1];
+    double *const *end;
     int live;
     const char *fault;
 };
@@ -525,6 +526,8 @@ static bool step(struct sim *m, int r)
         m->fault = compute(m, r, in);
         x->clock += duration(m, r, in);
         x->work += duration(m, r, in);
+        if (m->end)
+            m->end[r][x->pc] = x->clock;
         x->pc++;
         return true;
     }
@@ -658,8 +661,8 @@ const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
     return fault;
 }
 
-double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward,
-                        const double *weights)
+double tr_sched_ends(const struct tr_sched *s, const double *forward, const double *backward,
+                     const double *weights, double *const *end)
 {
     struct sim m;
     double length;
@@ -668,9 +671,16 @@ double tr_sched_seconds(const struct tr_sched *s, const double *forward, const d
     m.seconds[TR_FWD] = forward;
     m.seconds[TR_BWD] = backward;
     m.seconds[TR_WGT] = weights;
+    m.end = end;
     run_all(&m);
     TR_ASSERT(!m.fault && !ends(&m));
     length = length_of(&m);
     sim_close(&m);
     return length;
+}
+
+double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward,
+                        const double *weights)
+{
+    return tr_sched_ends(s, forward, backward, weights, NULL);
 }

@@ -209,6 +209,10 @@ const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
 double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward,
                         const double *weights);
 
+/* The same; end[r][i] becomes the second at which instruction i of rank r ends, where that computes. */
+double tr_sched_ends(const struct tr_sched *s, const double *forward, const double *backward,
+                     const double *weights, double *const *end);
+
 /* "rank 3: {rf0} F0 B0 {rf1 sb0} F1 B1 {sb1}" and a newline; with chunks > 1 every number is
    micro-batch.chunk; "+{sf0.0 rf1.0}" starts, "-{rf1.0}" waits; "fetch3" is about part 3, "module0" about module 0.  What the golden tests compare. */
 void tr_sched_print(const struct tr_sched *s, FILE *f);

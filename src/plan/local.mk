@@ -14,5 +14,5 @@ libtrireme_a_SOURCES += \
 	src/plan/plan_parts.h \
 	src/plan/plan.c src/plan/plan.h \
 	src/plan/text.c \
-	src/plan/time.c src/plan/traffic.c \
+	src/plan/time.c src/plan/timeline.c src/plan/traffic.c \
 	src/plan/zero.c src/plan/zero.h

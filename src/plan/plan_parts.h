@@ -70,6 +70,26 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
    a longer one. */
 double tr_plan_work_of(const struct tr_shape *s);
 
+/* What the schedule runs with: seconds of each chunk of each stage, [p * k], owned. */
+struct tr_plan_pipe {
+    const struct tr_shape *s;
+    double *forward, *backward, *weights;
+    double longest, tensor; /* of all chunks of the slowest stage, one micro-batch; and of that,
+                               communication between tensor ranks */
+    double tensor_link;     /* and all of that communication, whatever hides it */
+    double last_backward, last_weights; /* of its chunks, one micro-batch */
+};
+
+/* Passes without messages, as `exact` has them; returns the seconds that a message adds to the pass that sends it. */
+double tr_plan_pipe_open(const struct tr_config *c, const struct tr_shape *s,
+                         const struct tr_machine *m, struct tr_plan_pipe *out);
+void tr_plan_pipe_close(struct tr_plan_pipe *v);
+
+/* Whether a pass of the chunk sends to another stage, forward with step 1, backward with -1; each message makes the
+   chunk that sends it longer. */
+bool tr_plan_sends(const struct tr_layout *l, int stage, int chunk, int step);
+void tr_plan_add_transfers(struct tr_plan_pipe *v, double seconds);
+
 /* p->traffic; its stages, shape and machine are ready. */
 void tr_plan_traffic_of(struct tr_plan *p);
 

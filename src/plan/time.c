@@ -9,16 +9,6 @@
 #include "plan/formulas.h"
 #include "train/run.h"
 
-/* What the schedule runs with: seconds of each chunk of each stage, [p * k]. */
-struct pipe {
-    const struct tr_shape *s;
-    double *forward, *backward, *weights;
-    double longest, tensor; /* of all chunks of the slowest stage, one micro-batch; and of that,
-                               communication between tensor ranks */
-    double tensor_link;     /* and all of that communication, whatever hides it */
-    double last_backward, last_weights; /* of its chunks, one micro-batch */
-};
-
 static double *need(int count)
 {
     double *x = calloc((size_t)count, sizeof *x);
@@ -28,14 +18,14 @@ static double *need(int count)
     return x;
 }
 
-static void pipe_open(struct pipe *v, const struct tr_cost *x)
+static void open_passes(struct tr_plan_pipe *v, const struct tr_cost *x)
 {
     const struct tr_shape *s = x->s;
 
-    *v = (struct pipe){.s = s,
-                       .forward = need(s->layout.p * s->layout.k),
-                       .backward = need(s->layout.p * s->layout.k),
-                       .weights = need(s->layout.p * s->layout.k)};
+    *v = (struct tr_plan_pipe){.s = s,
+                               .forward = need(s->layout.p * s->layout.k),
+                               .backward = need(s->layout.p * s->layout.k),
+                               .weights = need(s->layout.p * s->layout.k)};
     for (int stage = 0; stage < s->layout.p; stage++) {
         double all = 0.0, tensor = 0.0, backward = 0.0, weights = 0.0, link = 0.0;
 
@@ -62,14 +52,14 @@ static void pipe_open(struct pipe *v, const struct tr_cost *x)
     }
 }
 
-static void pipe_close(struct pipe *v)
+void tr_plan_pipe_close(struct tr_plan_pipe *v)
 {
     free(v->forward);
     free(v->backward);
     free(v->weights);
 }
 
-static bool sends(const struct tr_layout *l, int stage, int chunk, int step)
+bool tr_plan_sends(const struct tr_layout *l, int stage, int chunk, int step)
 {
     const int to = tr_route_peer(tr_layout_route(l), (struct tr_vstage){stage, chunk}, step);
 
@@ -77,7 +67,7 @@ static bool sends(const struct tr_layout *l, int stage, int chunk, int step)
 }
 
 /* Each message makes the chunk that sends it longer. */
-static void add_transfers(struct pipe *v, double seconds)
+void tr_plan_add_transfers(struct tr_plan_pipe *v, double seconds)
 {
     const struct tr_shape *s = v->s;
 
@@ -85,9 +75,9 @@ static void add_transfers(struct pipe *v, double seconds)
         for (int chunk = 0; chunk < s->layout.k; chunk++) {
             const int at = stage * s->layout.k + chunk;
 
-            if (sends(&s->layout, stage, chunk, 1))
+            if (tr_plan_sends(&s->layout, stage, chunk, 1))
                 v->forward[at] += seconds;
-            if (sends(&s->layout, stage, chunk, -1))
+            if (tr_plan_sends(&s->layout, stage, chunk, -1))
                 v->backward[at] += seconds;
         }
     }
@@ -113,7 +103,7 @@ double tr_plan_work_of(const struct tr_shape *s)
     return (double)s->layout.p * s->layout.k * tr_sched_short(&list);
 }
 
-static double execute_short(const struct pipe *v, int micros)
+static double execute_short(const struct tr_plan_pipe *v, int micros)
 {
     const struct tr_shape *s = v->s;
     struct tr_sched *list = calloc((size_t)s->layout.p, sizeof *list);
@@ -134,7 +124,7 @@ static double execute_short(const struct pipe *v, int micros)
 }
 
 /* Of a long step, one with fewer groups of micro-batches, and for those left out what one of them adds. */
-static double execute(const struct pipe *v)
+static double execute(const struct tr_plan_pipe *v)
 {
     const struct tr_sched whole = tr_plan_list(v->s, 0, v->s->batches.micros);
     const int micros = tr_sched_short(&whole), group = tr_sched_repeats(&whole);
@@ -148,7 +138,7 @@ static double execute(const struct pipe *v)
 
 /* zb-h1 waits T_W less in each direction: (P - 1) (T_F + T_B - T_W) (Qi et al., ICLR 2024, table 2).  Under zb-v a rank
    begins one chunk later than the one before it, and ends as much later, with all computations one after another. */
-static double closed_form(const struct pipe *v)
+static double closed_form(const struct tr_plan_pipe *v)
 {
     if (v->s->layout.vee)
         return v->s->batches.micros * v->longest +
@@ -186,8 +176,9 @@ double tr_plan_exposed(const struct tr_config *c, const struct tr_machine *m, do
  * apart, and weights while its first forward passes do.  Interleaved, a chunk is done with all its micro-batches a group of them before
  * the next chunk is.
  */
-static double reduce_of(const struct tr_config *c, const struct tr_cost *x, const struct pipe *v,
-                        double params, struct tr_plan_wire wire[TR_PLAN_TRAFFICS])
+static double reduce_of(const struct tr_config *c, const struct tr_cost *x,
+                        const struct tr_plan_pipe *v, double params,
+                        struct tr_plan_wire wire[TR_PLAN_TRAFFICS])
 {
     const int ahead = x->s->layout.k > 1 && !x->s->layout.vee ? x->s->layout.group : 1;
     const bool split = tr_sched_splits((enum tr_sched_kind)x->s->layout.schedule);
@@ -252,25 +243,37 @@ static struct tr_cost_moves moves_of(const struct tr_config *c, const struct tr_
     return (struct tr_cost_moves){m.fetched, m.written, m.gathered};
 }
 
+double tr_plan_pipe_open(const struct tr_config *c, const struct tr_shape *s,
+                         const struct tr_machine *m, struct tr_plan_pipe *out)
+{
+    const double felt = tr_plan_messages_beside(c, s) ? 1.0 - m->overlap : 1.0;
+    struct tr_cost x;
+
+    tr_cost_init(&x, s, m);
+    x.moves = moves_of(c, s);
+    open_passes(out, &x);
+    return s->layout.p > 1 ? felt * tr_cost_transfer(&x) : 0.0;
+}
+
 struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_shape *s,
                                     const struct tr_machine *m, int64_t params, bool exact)
 {
     const double felt = tr_plan_messages_beside(c, s) ? 1.0 - m->overlap : 1.0;
     struct tr_plan_time t = {.rest = 1e-3 * m->step_ms};
     struct tr_cost x;
-    struct pipe v;
+    struct tr_plan_pipe v;
     double bare;
 
     tr_cost_init(&x, s, m);
     if (exact)
         x.moves = moves_of(c, s);
-    pipe_open(&v, &x);
+    open_passes(&v, &x);
     t.tensor = s->batches.micros * v.tensor;
     t.compute = s->batches.micros * v.longest - t.tensor;
     bare = exact ? execute(&v) : closed_form(&v);
     t.bubble = bare > t.compute + t.tensor ? bare - t.compute - t.tensor : 0.0;
     if (s->layout.p > 1 && felt > 0.0) {
-        add_transfers(&v, felt * tr_cost_transfer(&x));
+        tr_plan_add_transfers(&v, felt * tr_cost_transfer(&x));
         t.transfer = exact ? execute(&v) - bare
                            : 2.0 * (s->batches.micros * s->layout.k + s->layout.p - 1) * felt *
                                  tr_cost_transfer(&x);
@@ -281,7 +284,7 @@ struct tr_plan_time tr_plan_time_of(const struct tr_config *c, const struct tr_s
     t.wire[TR_PLAN_TRAFFIC_STAGES] = (struct tr_plan_wire){
         2.0 * s->batches.micros * s->layout.k * tr_cost_transfer(&x), t.transfer};
     t.optimizer = tr_cost_optimizer(&x, (double)params);
-    pipe_close(&v);
+    tr_plan_pipe_close(&v);
 #define PART(field, name, what) t.total += t.field;
     TR_PLAN_TIMES_OF(PART)
 #undef PART

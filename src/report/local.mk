@@ -78,5 +78,7 @@ libtrireme_a_SOURCES += \
 	src/report/table_html.c \
 	src/report/table_latex.c \
 	src/report/table_parts.h \
+	src/report/trace_read.c \
+	src/report/trace_read.h \
 	src/report/trace_view.c \
 	src/report/trace_view.h

@@ -81,7 +81,7 @@ static struct event pop(struct engine *e)
 /* ---- what ranks spend ---- */
 
 static void spend(struct engine *e, int unit, enum tr_sim_cause cause, double begin, double end,
-                  const struct tr_sim_step *pass)
+                  const struct tr_sim_step *pass, int slot)
 {
     struct tr_sim_result *r = e->out;
 
@@ -94,6 +94,7 @@ static void spend(struct engine *e, int unit, enum tr_sim_cause cause, double be
                                                .micro = pass ? pass->micro : -1,
                                                .pass = pass ? pass->pass : TR_FWD,
                                                .cause = cause,
+                                               .slot = slot,
                                                .begin = begin,
                                                .end = end};
 }
@@ -113,8 +114,8 @@ static void waited(struct engine *e, int unit, int slot, double began)
                                                            : TR_SIM_REDUCE;
     const double since = e->actor[unit].since, moved = fmin(fmax(began, since), e->now);
 
-    spend(e, unit, absent, since, moved, NULL);
-    spend(e, unit, moves, moved, e->now, NULL);
+    spend(e, unit, absent, since, moved, NULL, slot);
+    spend(e, unit, moves, moved, e->now, NULL, slot);
 }
 
 static int message_of(const struct engine *e, int flow)
@@ -261,8 +262,8 @@ static double pass(struct engine *e, int unit, const struct tr_sim_step *s)
         end += s->tensor;
         count_sums(e, unit, s->tensor);
     }
-    spend(e, unit, TR_SIM_COMPUTE, e->now, own, s);
-    spend(e, unit, TR_SIM_TENSOR, own, end, s);
+    spend(e, unit, TR_SIM_COMPUTE, e->now, own, s, -1);
+    spend(e, unit, TR_SIM_TENSOR, own, end, s, -1);
     return end;
 }
 
@@ -316,7 +317,7 @@ static void advance(struct engine *e, int unit)
             const double end = s->kind == TR_SIM_PASS ? pass(e, unit, s) : e->now + s->seconds;
 
             if (s->kind == TR_SIM_DELAY)
-                spend(e, unit, s->cause, e->now, end, NULL);
+                spend(e, unit, s->cause, e->now, end, NULL, -1);
             a->at++;
             a->since = end;
             push(e, end, RESUME, unit, 0);
@@ -368,7 +369,7 @@ static void wait_for_all(struct engine *e)
 {
     for (int i = 0; i < e->v->units; i++) {
         TR_ASSERT(e->actor[i].at == e->v->program[e->v->unit[i].stage].steps);
-        spend(e, i, TR_SIM_BUBBLE, e->actor[i].since, e->out->seconds, NULL);
+        spend(e, i, TR_SIM_BUBBLE, e->actor[i].since, e->out->seconds, NULL, -1);
     }
 }
 

@@ -15,6 +15,7 @@
 /* A stretch of a rank that was watched, seconds. */
 struct tr_sim_span {
     int unit, chunk, micro; /* micro -1: no pass */
+    int slot;               /* enum tr_sim_slot of what was awaited; -1: nothing was */
     enum tr_instr_kind pass;
     enum tr_sim_cause cause;
     double begin, end;

@@ -12,4 +12,5 @@ libtrireme_a_SOURCES += \
 	src/sim/room.c src/sim/room.h \
 	src/sim/show.c \
 	src/sim/sim.c src/sim/sim.h \
+	src/sim/timeline.c \
 	src/sim/world.c src/sim/world.h

@@ -150,25 +150,3 @@ json_t *tr_sim_json(const struct tr_plan *p, const struct tr_sim_report *r)
     json_object_set_new(all, "goodput", goodput_json(&r->goodput));
     return all;
 }
-
-void tr_sim_trace(const struct tr_sim_report *r, FILE *f)
-{
-    static const char *const names[] = {
-        [TR_FWD] = "forward", [TR_BWD] = "backward", [TR_WGT] = "weights"};
-
-    fputs("{\"traceEvents\": [", f);
-    for (int i = 0; i < r->spans; i++) {
-        const struct tr_sim_span *s = &r->span[i];
-        const char *cause = tr_sim_cause_name(s->cause);
-
-        fprintf(f,
-                "%s\n{\"ph\": \"X\", \"name\": \"%s\", \"cat\": \"%s\", \"pid\": %d, \"tid\": 0, "
-                "\"ts\": %.3f, \"dur\": %.3f",
-                i > 0 ? "," : "", s->micro < 0 ? cause : names[s->pass], cause, s->unit,
-                1e6 * s->begin, 1e6 * (s->end - s->begin));
-        if (s->micro >= 0)
-            fprintf(f, ", \"args\": {\"micro-batch\": %d, \"chunk\": %d}", s->micro, s->chunk);
-        fputc('}', f);
-    }
-    fputs("\n]}\n", f);
-}

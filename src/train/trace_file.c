@@ -90,7 +90,13 @@ void tr_trace_begin(FILE *f, const struct tr_trace_head *h)
             "\", ");
     fprintf(f, "\"schema\": 1, \"ranks\": %d, \"first-iteration\": %" PRId64 ", ", h->ranks,
             h->first);
-    fprintf(f, "\"last-iteration\": %" PRId64 ", \"origin\": \"", h->last);
+    fprintf(f, "\"last-iteration\": %" PRId64 ", ", h->last);
+    if (h->from) {
+        fprintf(f, "\"from\": \"%s\", \"iteration-us\": %.3f},\n\"traceEvents\": [\n", h->from,
+                1e6 * h->length);
+        return;
+    }
+    fputs("\"origin\": \"", f);
     put_stamp(f, h->origin + h->wall);
     fprintf(f, "\", \"clock\": \"of rank 0\", \"clock-error-us\": %.3f, ", 1e6 * h->error);
     fprintf(f, "\"waits\": %s, \"times\": \"%s\"},\n\"traceEvents\": [\n",
@@ -139,8 +145,11 @@ static void put_event(FILE *f, int64_t *events, const char *name, int rank, cons
             rank, 1e6 * (s->begin - origin), 1e6 * (s->end - s->begin));
 }
 
+/* A simulator knows which leg a message is of, and not which micro-batch. */
 static void put_slot(FILE *f, const struct tr_span *s, int leg)
 {
+    if (s->about.micro[leg] < 0)
+        return;
     fprintf(f, "\"micro-batch\": %d, \"chunk\": %d", (int)s->about.micro[leg], s->about.chunk[leg]);
 }
 
@@ -152,8 +161,9 @@ static void put_leg(FILE *f, struct tr_trace_head *h, int rank, const struct tr_
     fprintf(f, ", \"tid\": %d, \"cname\": \"%s\", \"args\": {", (int)t, tr_tracks[t].colour);
     put_slot(f, s, leg);
     if (s->wait >= 0.0)
-        fprintf(f, ", \"wait\": %.3f", 1e6 * s->wait);
-    fprintf(f, ", \"timer\": \"%s\"}}", tr_timer_name((enum tr_timer)s->timer));
+        fprintf(f, "%s\"wait\": %.3f", s->about.micro[leg] < 0 ? "" : ", ", 1e6 * s->wait);
+    fprintf(f, "%s\"timer\": \"%s\"}}", s->about.micro[leg] < 0 && s->wait < 0.0 ? "" : ", ",
+            tr_timer_name((enum tr_timer)s->timer));
 }
 
 /* Computations are called by what they compute, as in the picture of a schedule; all others have

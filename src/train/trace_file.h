@@ -59,6 +59,8 @@ struct tr_trace_head {
     bool waits;          /* waits were separated from transfers */
     bool device;         /* a device computes asynchronously, */
     bool waited;         /*   and the timers wait for it */
+    const char *from;    /* "planned" or "simulated", with no clock; NULL: measured */
+    double length;       /* seconds of an iteration that is not measured */
 };
 
 /*

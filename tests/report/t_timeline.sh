@@ -4,7 +4,7 @@
 # `trireme report --timeline`: a trace by hand, whose picture is known, and one of a run.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 25
+plan 32
 
 # Two ranks, two iterations of 100 ms; rank 1 waits 20 ms for its first message, which then takes 5.
 cat >"$work/trace" <<'TRACE'
@@ -41,15 +41,15 @@ has() { grep -qF -e "$1" "$work/svg" || { cat "$work/svg"; return 1; }; }
 
 check "the first iteration is drawn" draw "$work/trace"
 check "two forward passes" are '#0072b2' "0.0 20.0 0; 25.0 35.0 1; "
-check "one backward pass, 60 to 90 of 100 ms" are '#009e73' "60.0 90.0 0; "
+check "one backward pass, 60 to 90 of 100 ms" are '#56b4e9' "60.0 90.0 0; "
 check "20 ms of waiting" are '#d4d4d4' "0.0 20.0 1; "
-check "then 5 of a message" are '#e69f00' "20.0 25.0 1; "
-check "the optimizer" rects '#d55e00' 1
+check "then 5 of a message" are '#d55e00' "20.0 25.0 1; "
+check "the optimizer" rects '#e69f00' 1
 check "what it is called is text" has 'rank 0 on &lt;a&amp;b&gt;'
 check "an axis" has '>100</text>'
 check "another iteration" draw "$work/trace" --timeline-iteration 8
 check "one pass of half the picture's ranks" rects '#0072b2' 1
-check "gradients of weights, from 40 to 50 of 50 ms" are '#56b4e9' "40.0 50.0 1; "
+check "gradients of weights, from 40 to 50 of 50 ms" are '#009e73' "40.0 50.0 1; "
 check "with a name in the legend" has '>gradients of weights</text>'
 
 fails "an iteration that is not there" 64 "has iterations 7 to 8, and not 9" draw "$work/trace" --timeline-iteration 9
@@ -69,11 +69,43 @@ fails "an iteration of next to no time" 65 "says nothing of iteration 7" \
 fails "times that no clock has" 65 "says nothing of iteration 7" \
     odd 's/"ts": [0-9]*/"ts": -1e308/; s/"dur": [0-9]*/"dur": 1.7e308/'
 check "a span that has no end is not drawn" odd 's/"dur": 30000/"dur": 1e300/'
-check "and the others are" rects '#009e73' 0
+check "and the others are" rects '#56b4e9' 0
 named() { odd 's/rank 1 on c/rank 1 on \\u001b[31m \\u009b/' && has 'rank 1 on ?[31m ??'; }
 check "no name of a rank reaches a terminal as it is" named
 fails "a file that is not there" 74 "cannot open" draw "$work/none"
-fails "with a table" 64 "draws one trace" draw "$work/trace" --show runs
+fails "with a table" 64 "makes no tables" draw "$work/trace" --show runs
+
+# A plan and a simulation of 4 stages with 4 micro-batches, above one another.
+stages() {
+    verb=$1
+    shift
+    TRIREME_MACHINES=$srcdir/machines "$trireme" "$verb" --machine selene-a100 --num-layers 24 --hidden-size 2048 --num-attention-heads 16 \
+        --seq-length 1024 --max-position-embeddings 1024 --vocab-size 50257 --fp16 --micro-batch-size 1 --global-batch-size 4 \
+        --world-size 32 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 "$@"
+}
+made() { stages plan --json --plan-trace "$work/planned" >"$work/plan.json" && stages sim --json --sim-trace "$work/simulated" >"$work/sim.json"; }
+# ms FILE KEY: the number of that key among the seconds.
+ms() { sed -n '/"[a-z_]*seconds": {/,$p' "$1" | sed -n "s/.*\"$2\": \(-*[0-9.e+-]*\),*/\1/p" | head -n 1 | awk '{ printf "%.4g", 1000 * $1 }'; }
+check "a plan and a simulation" made
+check "are drawn above one another" draw "$work/planned" "$work/simulated" --timeline-iteration 9
+check "with the plan's time" has "Planned, $(ms "$work/plan.json" total) ms: 4 of 32 ranks"
+check "and that of the simulation" has "Simulated, $(ms "$work/sim.json" p50) ms: 4 of 32 ranks"
+check "each with 16 forward passes" rects '#0072b2' 32
+check "and 16 backward passes" rects '#56b4e9' 32
+# The parts of a plan follow one another: passes, sums of gradients, update, and the rest, 0.1 % of it at most here.
+ends() { python3 - "$work/planned" "$work/plan.json" <<'PY'
+import json, sys
+spans = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
+t = json.load(open(sys.argv[2]))["seconds"]
+passes = max(e["ts"] + e["dur"] for e in spans if e["name"][0] in "FB")
+assert abs(passes - 1e6 * (t["total"] - t["reduction"] - t["optimizer"] - t["rest"])) < 1, passes
+assert abs(max(e["ts"] + e["dur"] for e in spans) - 1e6 * (t["total"] - t["rest"])) < 1
+for pid in {e["pid"] for e in spans}:
+    own = sorted((e["ts"], e["dur"]) for e in spans if e["pid"] == pid and e["tid"] > 0)
+    assert all(a[0] + a[1] <= b[0] + 0.002 for a, b in zip(own, own[1:])), pid
+PY
+}
+check "and its spans add up to the time of the plan" ends
 
 of_a_run() {
     small_corpus && small 2 --pipeline-model-parallel-size 2 --train-iters 4 --trace "$work/real" --trace-step-start 2 \
