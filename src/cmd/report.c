@@ -38,13 +38,13 @@ enum show {
 struct options {
     int show, format, plot, plot_x, flops_formula;
     int64_t warmup, iteration;
-    double peak;
+    double peak, smoothing;
     char *gpu, *output, *html, *columns, *group_by;
     struct {
         char *font;
         double points, width, height;
     } style; /* of a picture */
-    bool join, recompute, timeline, flight;
+    bool join, recompute, timeline, flight, percent;
     int64_t fact[TR_FACTS];
 };
 
@@ -76,6 +76,12 @@ static const struct tr_opt rows[] = {
     CHOICE(ROWS_GROUP, plot_x, "plot_x", "plot-x", "iterations",
            "x axis of --plot loss and throughput; time is that of training, energy that of all "
            "GPUs, in logs of --log-energy"),
+    ROW(REAL, smoothing, "plot-smoothing", "0", ANY,
+        "smooth the lines of --plot loss and throughput as TensorBoard does, by a weight from 0, "
+        "not at "
+        "all, to below 1; what was is drawn thin"),
+    ROW(FLAG, percent, "plot-percent", "off", ANY,
+        "bars of --plot breakdown in percent of their iteration"),
     ROW(TEXT, style.font, "plot-font", NULL, ANY,
         "font family of the picture, as fontconfig knows it; sans-serif unless given"),
     ROW(REAL, style.points, "plot-font-size", NULL, ABOVE_ZERO,
@@ -469,6 +475,10 @@ static enum tr_status plot_runs(const struct options *o, const struct tr_present
                            ? tr_plot_against(kind, p, (enum tr_plot_x)o->plot_x, &plot)
                            : tr_plot_of(kind, p, &plot);
 
+    if (s == TR_OK)
+        tr_plot_smooth(&plot, o->smoothing);
+    if (s == TR_OK && o->percent)
+        tr_plot_percent(&plot);
     return write_plot(o, &plot, s);
 }
 
@@ -566,6 +576,18 @@ static enum tr_status check_picture(const struct options *o)
             TR_ECONFIG,
             "--plot-x is of plots over a run, --plot loss and --plot throughput: add one of "
             "them, or leave it out");
+    if (!(o->smoothing >= 0.0 && o->smoothing < 1.0))
+        return TR_FAIL(
+            TR_ECONFIG,
+            "--plot-smoothing %g: it is a weight from 0, which smooths nothing, to below "
+            "1; TensorBoard begins with 0.6",
+            o->smoothing);
+    if (o->smoothing > 0.0 && !tr_plot_has_x((enum tr_plot_kind)o->plot))
+        return TR_FAIL(TR_ECONFIG, "--plot-smoothing is of plots over a run: add --plot loss or "
+                                   "--plot throughput, or leave it out");
+    if (o->percent && o->plot != TR_PLOT_BREAKDOWN)
+        return TR_FAIL(TR_ECONFIG,
+                       "--plot-percent is of the parts of an iteration: add --plot breakdown");
     if (tr_plot_of_files((enum tr_plot_kind)o->plot) && says_of_logs(o))
         return TR_FAIL(
             TR_ECONFIG,

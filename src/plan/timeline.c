@@ -67,6 +67,22 @@ static struct tr_span span_of(enum tr_timer timer, double begin, double seconds)
         .begin = begin, .end = begin + seconds, .wait = -1.0, .timer = (uint8_t)timer};
 }
 
+/* From `free` on the stage waits for a message; what has no message to wait for is no wait. */
+static int put_wait(const struct tr_instr *in, double free, double until, struct tr_span *span)
+{
+    const int leg = in->kind == TR_FWD ? 1 : 3;
+
+    if (until - free < 1e-9 || in->kind == TR_WGT)
+        return 0;
+    span[0] = span_of(tr_timer_for_legs(1U << leg), free, until - free);
+    span[0].wait = until - free;
+    span[0].about.what = TR_SPAN_XFER;
+    span[0].about.legs = (uint8_t)(1U << leg);
+    span[0].about.micro[leg] = in->at[0].micro;
+    span[0].about.chunk[leg] = (uint8_t)in->at[0].chunk;
+    return 1;
+}
+
 /* The pass and the message that it sends; returns how many spans. */
 static int put_pass(const struct drawn *d, int stage, int i, struct tr_span *span)
 {
@@ -102,18 +118,30 @@ static void put_stage(const struct drawn *d, int stage, struct tr_trace_head *he
 {
     const struct tr_plan *p = d->p;
     const struct tr_sched *list = &d->list[stage];
-    struct tr_span *span = need(2 * (size_t)list->n + 3, sizeof *span);
+    struct tr_span *span = need(3 * (size_t)list->n + 3, sizeof *span);
     struct tr_trace_rank about = {.rank = p->stage[stage].rank};
+    const double update = d->passes + p->time.reduce;
+    double free_from = 0.0;
     int n = 0;
 
     about.at = tr_grid_place(&p->shape.layout, about.rank);
     snprintf(about.host, sizeof about.host, "%.*s", (int)sizeof about.host - 1, p->machine.name);
     span[n++] = span_of(TR_TIMER_FORWARD_BACKWARD, 0.0, d->passes);
-    for (int i = 0; i < list->n; i++)
-        if (tr_instr_computes(&list->list[i]))
-            n += put_pass(d, stage, i, &span[n]);
-    span[n++] = span_of(TR_TIMER_PARAMS_ALL_REDUCE, d->passes, p->time.reduce);
-    span[n++] = span_of(TR_TIMER_OPTIMIZER, d->passes + p->time.reduce, p->time.optimizer);
+    for (int i = 0; i < list->n; i++) {
+        struct tr_span pass[2];
+        int count;
+
+        if (!tr_instr_computes(&list->list[i]))
+            continue;
+        count = put_pass(d, stage, i, pass);
+        n += put_wait(&list->list[i], free_from, pass[0].begin, &span[n]);
+        for (int k = 0; k < count; k++)
+            span[n++] = pass[k];
+        free_from = d->end[stage][i];
+    }
+    span[n] = span_of(TR_TIMER_PARAMS_ALL_REDUCE, free_from, update - free_from);
+    span[n++].wait = d->passes - free_from;
+    span[n++] = span_of(TR_TIMER_OPTIMIZER, update, p->time.optimizer);
     about.count = n;
     tr_trace_put(f, head, &about, span);
     free(span);

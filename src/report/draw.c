@@ -30,6 +30,8 @@ void tr_plot_range(struct tr_plot *p, double x, double y, double low, double hig
         return;
     s->x = tr_grow(s->x, s->count, sizeof *s->x);
     s->y = tr_grow(s->y, s->count, sizeof *s->y);
+    s->label = tr_grow(s->label, s->count, sizeof *s->label);
+    s->label[s->count] = NULL;
     s->low = tr_grow(s->low, s->count, sizeof *s->low);
     s->high = tr_grow(s->high, s->count, sizeof *s->high);
     s->x[s->count] = x;
@@ -41,6 +43,39 @@ void tr_plot_range(struct tr_plot *p, double x, double y, double low, double hig
 void tr_plot_point(struct tr_plot *p, double x, double y)
 {
     tr_plot_range(p, x, y, y, y);
+}
+
+void tr_plot_label(struct tr_plot *p, char *label)
+{
+    struct tr_series *s = &p->series[p->count - 1];
+
+    if (s->count == 0) {
+        free(label);
+        return;
+    }
+    free(s->label[s->count - 1]);
+    s->label[s->count - 1] = label;
+}
+
+/* Without a bias towards 0 at the beginning, as TensorBoard has it (Kingma and Ba, 2015). */
+void tr_plot_smooth(struct tr_plot *p, double weight)
+{
+    for (int i = 0; i < p->count && weight > 0.0; i++) {
+        struct tr_series *s = &p->series[i];
+        double mean = 0.0, part = 0.0;
+
+        if (s->look != TR_LOOK_LINE || s->count == 0 || s->raw)
+            continue;
+        s->raw = malloc((size_t)s->count * sizeof *s->raw);
+        if (!s->raw)
+            tr_die(TR_ERESOURCE, "no memory left for a plot");
+        for (int64_t n = 0; n < s->count; n++) {
+            s->raw[n] = s->y[n];
+            mean = weight * mean + (1.0 - weight) * s->y[n];
+            part = weight * part + (1.0 - weight);
+            s->low[n] = s->high[n] = s->y[n] = mean / part;
+        }
+    }
 }
 
 void tr_plot_bar(struct tr_plot *p, char *name)
@@ -66,6 +101,10 @@ void tr_plot_release(struct tr_plot *p)
         free(p->series[i].y);
         free(p->series[i].low);
         free(p->series[i].high);
+        free(p->series[i].raw);
+        for (int64_t n = 0; n < p->series[i].count; n++)
+            free(p->series[i].label[n]);
+        free(p->series[i].label);
     }
     for (int i = 0; i < p->bars; i++)
         free(p->bar[i]);

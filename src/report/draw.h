@@ -31,7 +31,9 @@ struct tr_series {
     char *name;    /* owned */
     double *x, *y; /* [count], owned; points with a NAN are left out */
     double *low,
-        *high; /* [count], owned: the interval that y lies in; y itself where none is known */
+        *high;    /* [count], owned: the interval that y lies in; y itself where none is known */
+    double *raw;  /* [count], owned: y before it was smoothed; or NULL */
+    char **label; /* [count], owned: what stands at a point, without quotes; or NULL */
     int64_t count;
     enum tr_look look;
     enum tr_colour colour;
@@ -51,6 +53,7 @@ struct tr_plot {
     const char *below_label; /* of the y axis of a lower panel, borrowed; NULL: there is none */
     bool log_log;            /* the lower panel has a linear y axis all the same */
     bool from_zero;          /* y axes begin at 0 */
+    bool legend;             /* also of a series alone */
     bool ticks;              /* of the x axis, at the points alone */
     bool
         stacked; /* bars instead of lines: a row for each x = 0, 1, ... in which series follow each other to the right;
@@ -67,6 +70,13 @@ struct tr_plot {
 void tr_plot_series(struct tr_plot *p, char *name, enum tr_look look);
 void tr_plot_point(struct tr_plot *p, double x, double y);
 void tr_plot_range(struct tr_plot *p, double x, double y, double low, double high);
+
+/* What stands at the last point, taken over. */
+void tr_plot_label(struct tr_plot *p, char *label);
+
+/* Lines as their exponential moving average, which forgets a part `weight` less than 1 at each point, as in TensorBoard; what
+   was is drawn thin behind them. */
+void tr_plot_smooth(struct tr_plot *p, double weight);
 
 /* An empty series in the lower panel, with the name and the look of the last one. */
 void tr_plot_below(struct tr_plot *p);

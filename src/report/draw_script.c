@@ -51,8 +51,6 @@ struct panel {
     bool below;
 };
 
-enum { MOST_COLUMNS = 12 };
-
 struct page {
     const struct tr_plot *p;
     double width, height, em;
@@ -60,9 +58,8 @@ struct page {
     struct scale x;
     struct panel panel[2]; /* from the top */
     int panels;
-    char *title, *note; /* with an end of line where one is; owned */
-    int names, columns; /* of the legend */
-    double column[MOST_COLUMNS];
+    char *title, *note;          /* with an end of line where one is; owned */
+    int names, columns, longest; /* of the legend; letters */
 };
 
 static double letters(const struct page *g, double n)
@@ -162,6 +159,10 @@ static struct scale extent_of(const struct tr_plot *p, bool below, bool is_x)
         for (int64_t n = 0; n < s->count && s->below == below; n++) {
             a.low = fmin(a.low, is_x ? s->x[n] : s->low[n]);
             a.high = fmax(a.high, is_x ? s->x[n] : s->high[n]);
+            if (!is_x && s->raw) {
+                a.low = fmin(a.low, s->raw[n]);
+                a.high = fmax(a.high, s->raw[n]);
+            }
         }
     }
     if (a.low > a.high)
@@ -195,14 +196,19 @@ static void find_marks(struct scale *a, double most, bool whole)
     a->high = ceil(a->high / a->step - 1e-9) * a->step;
 }
 
+/* Decimals of all marks of an axis: those of its step. */
+static int digits_of(const struct scale *a)
+{
+    return a->is_log || !(a->step > 0.0) ? 0 : (int)fmax(0.0, -floor(log10(a->step) + 1e-9));
+}
+
 static int widest_mark(const struct scale *a)
 {
     int most = 1;
 
     for (double x = a->low; a->step > 0.0 && x <= a->high + 0.5 * a->step; x += a->step) {
         char text[32];
-        /* Of 0.1 + 0.2 and the like no more is shown than of the step. */
-        int n = snprintf(text, sizeof text, "%g", rint(x / a->step) * a->step);
+        int n = snprintf(text, sizeof text, "%.*f", digits_of(a), x);
 
         most = n > most ? n : most;
     }
@@ -214,6 +220,7 @@ static void scale_y(const struct page *g, struct panel *q)
     q->y = extent_of(g->p, q->below, false);
     if (g->p->log_log && !q->below) {
         widen_log(&q->y);
+        q->y.low /= 1.15; /* for what stands below the first point */
         return;
     }
     if (g->p->from_zero || q->below)
@@ -273,42 +280,25 @@ static bool is_named(const struct tr_series *s)
     return !s->below && s->count > 0;
 }
 
-/* With so many columns, how wide each of them is, [MOST_COLUMNS]; their sum. */
-static double columns_of(const struct page *g, int columns, double *wide)
-{
-    double sum = 0.0;
-    int n = 0;
-
-    for (int c = 0; c < MOST_COLUMNS; c++)
-        wide[c] = 0.0;
-    for (int i = 0; i < g->p->count && n < g->names; i++)
-        if (is_named(&g->p->series[i])) {
-            double room =
-                letters(g, tr_plot_letters(g->p->series[i].name)) + (SAMPLE + 2.0 * GAP) * g->em;
-
-            wide[n % columns] = fmax(wide[n % columns], room);
-            n++;
-        }
-    for (int c = 0; c < columns; c++)
-        sum += wide[c];
-    return sum;
-}
-
-/* As many columns as there is room for; a single series needs no name, a single part of bars does. */
+/* gnuplot places the legend, in as many columns as there is room for; a single series needs no name, a single part of bars
+   does. */
 static void lay_legend(struct page *g)
 {
     const struct tr_plot *p = g->p;
-    const double room = g->width - 2.0 * EDGE * g->em;
+    const double room = g->width - 2.0 * EDGE * g->em, beside = (SAMPLE + 2.0 * GAP) * g->em;
 
     for (int i = 0; i < p->count; i++)
-        g->names += is_named(&p->series[i]);
-    if (g->names == 1 && !p->stacked)
+        if (is_named(&p->series[i])) {
+            const int n = tr_plot_letters(p->series[i].name);
+
+            g->names++;
+            g->longest = n > g->longest ? n : g->longest;
+        }
+    if (g->names == 1 && !p->stacked && !p->legend)
         g->names = 0;
-    g->columns = g->names < MOST_COLUMNS ? g->names : MOST_COLUMNS;
-    while (g->columns > 1 && columns_of(g, g->columns, g->column) > room)
-        g->columns--;
-    if (g->columns == 1)
-        g->column[0] = fmin(columns_of(g, 1, g->column), room);
+    if (g->longest > (room - beside) / letters(g, 1.0))
+        g->longest = (int)((room - beside) / letters(g, 1.0));
+    g->columns = (int)fmax(1.0, fmin(g->names, room / (letters(g, g->longest) + beside)));
 }
 
 static int legend_rows(const struct page *g)
@@ -441,7 +431,7 @@ static int turn_of(const struct tr_plot *p, int series)
     int n = -1;
 
     for (int i = 0; i <= series; i++)
-        n += !p->series[i].below && p->series[i].look != TR_LOOK_FAINT &&
+        n += !p->series[i].below && p->series[i].count > 0 && p->series[i].look != TR_LOOK_FAINT &&
              p->series[i].look != TR_LOOK_IDEAL;
     return n < 0 ? 0 : n;
 }
@@ -458,12 +448,25 @@ static const char *colour_of(const struct tr_plot *p, int series)
                                    : colours[turn_of(p, series) % COLOURS];
 }
 
-/* Points of a long line would hide it, and the lines behind. */
-enum { MOST_POINTS = 60 };
+/* Points of a long line would hide it, and the lines behind: some of them tell lines apart where colours do not. */
+enum { MOST_POINTS = 24, SOME_POINTS = 10 };
 
 static bool has_points(const struct tr_series *s)
 {
-    return s->look != TR_LOOK_IDEAL && (s->look != TR_LOOK_LINE || s->count <= MOST_POINTS);
+    return s->look != TR_LOOK_IDEAL;
+}
+
+/* Where a label stands at its point. */
+static const char *const places[] = {"left offset 0.8,-0.6", "right offset -0.6,0.7",
+                                     "right offset -0.6,-0.8"};
+enum { PLACES = sizeof places / sizeof places[0] };
+
+static bool has_labels(const struct tr_series *s)
+{
+    for (int64_t n = 0; n < s->count; n++)
+        if (s->label[n])
+            return true;
+    return false;
 }
 
 static bool has_line(const struct tr_series *s)
@@ -485,74 +488,29 @@ static void put_point(const struct tr_plot *p, int series, FILE *f)
     bool plain = p->series[series].look == TR_LOOK_FAINT;
 
     fprintf(f, " pointtype %d pointsize %s", plain ? 7 : point_types[turn % POINT_TYPES],
-            plain ? "0.35" : "0.6");
+            plain ? "0.35" : "0.7");
+    if (p->series[series].look == TR_LOOK_LINE && p->series[series].count > MOST_POINTS)
+        fprintf(f, " pointinterval %d", (int)(p->series[series].count / SOME_POINTS));
 }
 
 static void put_line(const struct tr_plot *p, int series, FILE *f)
 {
-    fprintf(f, " linewidth 1.5 dashtype %d",
+    fprintf(f, " linewidth %s dashtype %d", p->series[series].count > MOST_POINTS ? "1.2" : "1.5",
             p->series[series].look == TR_LOOK_IDEAL ? 2 : 1 + turn_of(p, series) / COLOURS % 4);
-}
-
-/* A line, a point or a box at the left of the name. */
-static void put_sample(const struct page *g, int series, double x, double y, FILE *f)
-{
-    const struct tr_series *s = &g->p->series[series];
-    double end = x + SAMPLE * g->em, half = 0.35 * g->em;
-    const char *colour = colour_of(g->p, series);
-
-    if (g->p->stacked && s->look != TR_LOOK_IDEAL) {
-        fputs("set object rectangle from ", f);
-        put_place(g, x, y - half, f);
-        fputs(" to ", f);
-        put_place(g, end, y + half, f);
-        fprintf(f, " fillcolor rgb '%s' fillstyle solid 1 noborder\n", colour);
-        return;
-    }
-    /* A point alone has no line in the panel. */
-    if (has_line(s) && (s->count > 1 || s->look == TR_LOOK_IDEAL)) {
-        bool up = g->p->stacked;
-
-        fputs("set arrow from ", f);
-        put_place(g, up ? 0.5 * (x + end) : x, up ? y - half : y, f);
-        fputs(" to ", f);
-        put_place(g, up ? 0.5 * (x + end) : end, up ? y + half : y, f);
-        fprintf(f, " nohead linecolor rgb '%s'", colour);
-        if (up)
-            fputs(" linewidth 1.5", f);
-        else
-            put_line(g->p, series, f);
-        fputc('\n', f);
-    }
-    if (!has_points(s))
-        return;
-    fputs("set label '' at ", f);
-    put_place(g, 0.5 * (x + end), y, f);
-    fprintf(f, " point linecolor rgb '%s'", colour);
-    put_point(g->p, series, f);
-    fputc('\n', f);
 }
 
 static void put_legend(const struct page *g, FILE *f)
 {
-    double top = g->height - (EDGE + lines_of(g->title) * LINE) * g->em, x = 0.0;
-    int n = 0;
-
-    for (int i = 0; i < g->p->count && n < g->names; i++) {
-        int column = n % g->columns;
-        double y = top - (n / g->columns + 0.5) * LINE * g->em, room;
-        char *name;
-
-        if (!is_named(&g->p->series[i]))
-            continue;
-        x = column == 0 ? EDGE * g->em : x + g->column[column - 1];
-        room = g->column[column] - (SAMPLE + 2.0 * GAP) * g->em;
-        name = tr_plot_clip(g->p->series[i].name, (int)(room / letters(g, 1.0) + 0.5));
-        put_sample(g, i, x, y, f);
-        put_label(g, name, strlen(name), x + (SAMPLE + GAP) * g->em, y, "left", f);
-        free(name);
-        n++;
+    if (g->names == 0) {
+        fputs("unset key\n", f);
+        return;
     }
+    fputs("set key at ", f);
+    put_place(g, EDGE * g->em, g->height - (EDGE + lines_of(g->title) * LINE) * g->em, f);
+    fprintf(f,
+            " left top horizontal maxcols %d Left reverse noenhanced samplen %g width %g "
+            "spacing 1 height 0\n",
+            g->columns, SAMPLE, GAP);
 }
 
 /* Of each point x, y, low, high; of a part of a bar where it begins and ends, and its row. */
@@ -570,7 +528,8 @@ static void put_block(const struct tr_plot *p, int series, double *at, FILE *f)
         else if (p->stacked && s->y[n] > 0.0)
             fprintf(f, "%.10g %.10g %d\n", at[row], at[row] + s->y[n], row);
         else if (!p->stacked)
-            fprintf(f, "%.10g %.10g %.10g %.10g\n", s->x[n], s->y[n], s->low[n], s->high[n]);
+            fprintf(f, s->raw ? "%.10g %.10g %.10g %.10g %.10g\n" : "%.10g %.10g %.10g %.10g\n",
+                    s->x[n], s->y[n], s->low[n], s->high[n], s->raw ? s->raw[n] : 0.0);
         else
             continue;
         put++;
@@ -581,21 +540,59 @@ static void put_block(const struct tr_plot *p, int series, double *at, FILE *f)
     fputs(put > 0 ? "END\n" : "nan nan nan nan\nEND\n", f);
 }
 
+/* Is something written at a point of a series before, so that both would meet? */
+static bool is_written(const struct tr_plot *p, int series, double x, double y)
+{
+    for (int i = 0; i < series; i++)
+        for (int64_t n = 0; n < p->series[i].count; n++)
+            if (p->series[i].label[n] && fabs(p->series[i].x[n] - x) < 0.01 * x &&
+                fabs(p->series[i].y[n] - y) < 0.2 * y)
+                return true;
+    return false;
+}
+
+/* Below a point and right of it, or above and left of it where that is taken; of the last one, which would leave the panel,
+   above and left, or below. */
+static void put_labels(const struct tr_plot *p, int series, FILE *f)
+{
+    const struct tr_series *s = &p->series[series];
+
+    fprintf(f, "$labels%d << END\n", series);
+    for (int64_t n = 0; n < s->count; n++) {
+        const bool last = n + 1 == s->count && n > 0;
+        const bool taken = is_written(p, series, s->x[n], s->y[n]);
+        const int at = last ? 1 + taken : taken;
+
+        if (!s->label[n])
+            continue;
+        fprintf(f, "%.10g %.10g", s->x[n], s->y[n]);
+        for (int place = 0; place < PLACES; place++)
+            fprintf(f, " \"%s\"", place == at ? s->label[n] : "");
+        fputc('\n', f);
+    }
+    fputs("END\n", f);
+}
+
 static void put_data(const struct tr_plot *p, FILE *f)
 {
     double *at = calloc((size_t)p->bars + 1, sizeof *at);
 
     if (!at)
         tr_die(TR_ERESOURCE, "no memory left for a plot");
-    for (int i = 0; i < p->count; i++)
+    for (int i = 0; i < p->count; i++) {
         put_block(p, i, at, f);
+        if (has_labels(&p->series[i]))
+            put_labels(p, i, f);
+    }
     free(at);
 }
 
-static void put_series(const struct tr_plot *p, int i, FILE *f)
+static void put_series(const struct page *g, int i, FILE *f)
 {
+    const struct tr_plot *p = g->p;
     const struct tr_series *s = &p->series[i];
     const char *colour = colour_of(p, i);
+    char *name;
 
     fprintf(f, "$series%d using ", i);
     if (p->stacked && s->look == TR_LOOK_IDEAL) {
@@ -604,7 +601,7 @@ static void put_series(const struct tr_plot *p, int i, FILE *f)
     } else if (p->stacked) {
         fprintf(f,
                 "(($1+$2)/2):3:1:2:($3-0.35):($3+0.35) with boxxyerror fillcolor rgb '%s' "
-                "fillstyle solid 1 noborder",
+                "fillstyle solid 1 border linecolor rgb 'white' linewidth 0.3",
                 colour);
     } else {
         bool ranges = has_ranges(s) && has_points(s);
@@ -620,8 +617,20 @@ static void put_series(const struct tr_plot *p, int i, FILE *f)
         if (has_points(s))
             put_point(p, i, f);
     }
+    if (s->count == 0) {
+        fputs(" notitle", f);
+        return;
+    }
+    name = g->names > 0 ? tr_plot_clip(s->name, g->longest) : tr_format("%s", s->name);
     fputs(" title ", f);
-    put_quoted(s->name, strlen(s->name), f);
+    put_quoted(name, strlen(name), f);
+    free(name);
+    if (s->raw)
+        fprintf(f, ", $series%d using 1:5 with lines linewidth 0.5 linecolor rgb '#a0%s' notitle",
+                i, colour + 1);
+    for (int place = 0; place < PLACES && has_labels(s); place++)
+        fprintf(f, ", $labels%d using 1:2:%d with labels %s noenhanced notitle", i, 3 + place,
+                places[place]);
 }
 
 /* Marks of the x axis: at the points, as far as their numbers have room, or at whole steps. */
@@ -686,9 +695,15 @@ static void put_panel(const struct page *g, const struct panel *q, FILE *f)
     else if (q->y.is_log)
         fprintf(f, "set logscale y 2\nset yrange [%.10g:%.10g]\n", q->y.low, q->y.high);
     else
-        fprintf(f, "unset logscale y\nset yrange [%.10g:%.10g]\nset ytics %.10g\n", q->y.low,
-                q->y.high, q->y.step);
-    fprintf(f, "set format x '%s'\n", lowest ? "%g" : "");
+        fprintf(f,
+                "unset logscale y\nset yrange [%.10g:%.10g]\nset ytics %.10g\nset format y "
+                "'%%.%df'\n",
+                q->y.low, q->y.high, q->y.step, digits_of(&q->y));
+    if (lowest)
+        fprintf(f, g->x.is_log ? "set format x '%%g'\n" : "set format x '%%.%df'\n",
+                digits_of(&g->x));
+    else
+        fputs("set format x ''\n", f);
     put_x_marks(g, lowest, f);
     if (q->label)
         put_label(g, q->label, strlen(q->label), (EDGE + 0.5 * LINE) * g->em,
@@ -698,7 +713,7 @@ static void put_panel(const struct page *g, const struct panel *q, FILE *f)
         if (g->p->series[i].below != q->below)
             continue;
         fputs(first ? "" : ", \\\n     ", f);
-        put_series(g->p, i, f);
+        put_series(g, i, f);
         first = false;
     }
     fputc('\n', f);
@@ -709,7 +724,7 @@ static void put_page(const struct page *g, FILE *f)
     const char *label = g->p->stacked ? g->p->y_label : g->p->x_label;
     double bottom = g->panel[g->panels - 1].bottom;
 
-    fputs("set decimalsign '.'\nset border 3\nset tics nomirror out scale 0.5\nunset key\n"
+    fputs("set decimalsign '.'\nset border 3\nset tics nomirror out scale 0.5\n"
           "set grid ytics linetype 1 linecolor rgb '#dddddd' linewidth 0.5\nset errorbars small\n",
           f);
     put_data(g->p, f);
@@ -726,7 +741,7 @@ static void put_page(const struct page *g, FILE *f)
         fputs("set multiplot\n", f);
     for (int i = 0; i < g->panels; i++) {
         if (i > 0)
-            fputs("unset label\nunset arrow\nunset object\n", f);
+            fputs("unset label\nunset key\n", f);
         put_panel(g, &g->panel[i], f);
     }
     if (g->panels > 1)

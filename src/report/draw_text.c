@@ -15,7 +15,7 @@ static char mark_of(const struct tr_plot *p, int series)
     int n = 0;
 
     for (int i = 1; i <= series; i++)
-        n += !p->series[i].below;
+        n += !p->series[i].below && p->series[i].count > 0;
     return marks[n % (int)(sizeof marks - 1)];
 }
 

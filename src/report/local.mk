@@ -50,6 +50,7 @@ libtrireme_a_SOURCES += \
 	src/report/plot.h \
 	src/report/plot_axis.c \
 	src/report/plot_memory.c \
+	src/report/plot_merge.c \
 	src/report/plot_names.c \
 	src/report/plot_parts.h \
 	src/report/plot_scaling.c \

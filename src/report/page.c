@@ -46,7 +46,9 @@ static void put_figures(const char *table, const struct tr_present *p, FILE *f)
 
         if (strcmp(figures[i].table, table) != 0)
             continue;
-        s = tr_plot_of(figures[i].plot, p, &plot);
+        s = tr_plot_has_x(figures[i].plot)
+                ? tr_plot_against(figures[i].plot, p, TR_PLOT_X_ITERATIONS, &plot)
+                : tr_plot_of(figures[i].plot, p, &plot);
         if (s == TR_OK && is_worth_it(figures[i].plot, &plot))
             tr_page_figure(&plot, i, f);
         else if (figures[i].plot == TR_PLOT_LOSS)

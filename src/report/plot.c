@@ -186,6 +186,33 @@ enum tr_status tr_plot_breakdown(const struct tr_present *p, struct tr_plot *out
     return s;
 }
 
+/* Timers that overlap reach beyond the end of the iteration, which is then marked. */
+static double iteration_of(const struct tr_plot *p, int bar)
+{
+    double sum = 0.0, marked = 0.0;
+
+    for (int i = 0; i < p->count; i++)
+        for (int64_t n = 0; n < p->series[i].count; n++)
+            if ((int)p->series[i].x[n] == bar)
+                *(p->series[i].look == TR_LOOK_IDEAL ? &marked : &sum) += p->series[i].y[n];
+    return marked > 0.0 ? marked : sum;
+}
+
+void tr_plot_percent(struct tr_plot *p)
+{
+    double *all = calloc((size_t)p->bars + 1, sizeof *all);
+
+    if (!all)
+        tr_die(TR_ERESOURCE, "no memory left for a plot");
+    for (int bar = 0; bar < p->bars; bar++)
+        all[bar] = iteration_of(p, bar);
+    for (int i = 0; i < p->count; i++)
+        for (int64_t n = 0; n < p->series[i].count; n++)
+            p->series[i].y[n] *= 100.0 / all[(int)p->series[i].x[n]];
+    p->y_label = "% of the iteration";
+    free(all);
+}
+
 static enum tr_status (*const of_runs[])(const struct tr_present *from, struct tr_plot *to) = {
 #define PLOT(symbol, name, function, axis) [TR_PLOT_##symbol] = tr_plot_##function,
 #define PLOT_FILES(symbol, name, function) [TR_PLOT_##symbol] = NULL,

@@ -31,6 +31,9 @@ enum tr_status tr_plot_against(enum tr_plot_kind kind, const struct tr_present *
                                struct tr_plot *out) TR_MUST_CHECK;
 bool tr_plot_has_x(enum tr_plot_kind kind);
 
+/* The bars of a breakdown in percent of their iteration. */
+void tr_plot_percent(struct tr_plot *p);
+
 /* One that is not of logs but of what other verbs print as JSON, the files path[count].  TR_EIO, TR_EDATA
    if one cannot be read, or is something else. */
 bool tr_plot_of_files(enum tr_plot_kind kind);

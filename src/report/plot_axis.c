@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "report/allocation.h"
-#include "report/plot.h"
+#include "report/plot_parts.h"
 #include "util/file.h"
 
 static const bool has_axis[] = {
@@ -138,5 +138,7 @@ enum tr_status tr_plot_against(enum tr_plot_kind kind, const struct tr_present *
         TR_TRY(s);
     }
     choose_unit(x, out);
+    if (kind == TR_PLOT_LOSS)
+        tr_plot_merge_runs(p->runs, out);
     return TR_OK;
 }

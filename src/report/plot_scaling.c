@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "report/plot_parts.h"
 #include "report/scaling.h"
 #include "util/file.h"
 #include "util/text.h"
 
-enum { MOST_FAMILIES = 8 };
-
-/* A run in the plot.  Runs with one TP and PP structure that scale in one way make a line. */
+/* A run in the plot.  Runs of one origin that scale in one way make a line, whatever their layouts are. */
 struct scaled {
     const struct tr_record *run;
     struct tr_scaling of;
@@ -68,30 +67,8 @@ static void scale(const struct plotted *x, const struct tr_present *p, struct sc
     one->of.speed_up_high *= larger;
 }
 
-/* Was the same simulated that this run plans?  Its point would hide the other, which takes more into account. */
-static bool is_simulated_too(const struct tr_records *runs, const struct tr_record *r)
-{
-    static const enum tr_fact same[] = {TR_FACT_WORLD,  TR_FACT_TP,    TR_FACT_PP,
-                                        TR_FACT_CHUNKS, TR_FACT_BATCH, TR_FACT_LAYERS,
-                                        TR_FACT_HIDDEN};
-
-    for (int i = 0; i < runs->count && r->origin == TR_ORIGIN_PLANNED; i++) {
-        const struct tr_record *other = &runs->list[i];
-        size_t k = 0;
-
-        while (k < sizeof same / sizeof same[0] &&
-               fabs(known(other, same[k]) - known(r, same[k])) < 0.5)
-            k++;
-        if (other->origin == TR_ORIGIN_SIMULATED && k == sizeof same / sizeof same[0])
-            return true;
-    }
-    return false;
-}
-
 static void find_scales(const struct tr_present *p, struct plotted *x, struct tr_plot *out)
 {
-    bool hidden = false;
-
     find_bases(p, x);
     x->run = calloc((size_t)p->runs->count, sizeof *x->run);
     if (!x->run)
@@ -100,10 +77,6 @@ static void find_scales(const struct tr_present *p, struct plotted *x, struct tr
         const struct tr_record *r = &p->runs->list[i];
         struct scaled *one = &x->run[x->count];
 
-        if (is_simulated_too(p->runs, r)) {
-            hidden = true;
-            continue;
-        }
         *one = (struct scaled){.run = r};
         scale(x, p, one);
         if (!(one->of.speed_up > 0.0)) {
@@ -117,20 +90,13 @@ static void find_scales(const struct tr_present *p, struct plotted *x, struct tr
         x->shown[r->origin] = true;
         x->count++;
     }
-    if (hidden)
-        tr_plot_note(out, tr_format("Plans of what was simulated, too, are not drawn."));
 }
 
-static bool same_layout(const struct scaled *a, const struct scaled *b)
+/* The base begins the lines of its origin, strong and weak. */
+static bool in_series(const struct scaled *a, const struct scaled *first)
 {
-    return a->run->origin == b->run->origin &&
-           fabs(a->tp - b->tp) + fabs(a->pp - b->pp) + fabs(a->chunks - b->chunks) < 0.5;
-}
-
-/* The base begins the lines of its layout, strong and weak. */
-static bool in_family(const struct scaled *a, const struct scaled *first)
-{
-    return same_layout(a, first) && (a->of.kind == first->of.kind || a->of.kind == TR_SCALING_BASE);
+    return a->run->origin == first->run->origin &&
+           (a->of.kind == first->of.kind || a->of.kind == TR_SCALING_BASE);
 }
 
 static int origins_of(const struct plotted *x)
@@ -142,27 +108,49 @@ static int origins_of(const struct plotted *x)
     return n;
 }
 
-/* "TP 4, PP 8, strong", and where it is from if that differs. */
-static char *family_name(const struct plotted *x, const struct scaled *first)
+static bool has_kind(const struct plotted *x, enum tr_run_origin origin, enum tr_scaling_kind kind)
 {
-    char *name = first->tp > 0.0 && first->pp > 0.0
-                     ? tr_format("TP %.0f, PP %.0f", first->tp, first->pp)
-                     : tr_format("layout not known");
-
-    if (first->chunks > 1.0) {
-        char *chunks = tr_format("in %.0f chunks", first->chunks);
-
-        name = tr_text_join(name, " ", chunks);
-        free(chunks);
-    }
-    if (first->of.kind != TR_SCALING_BASE)
-        name = tr_text_join(name, ", ", tr_scaling_text(first->of.kind));
-    if (origins_of(x) > 1)
-        name = tr_text_join(name, ", ", tr_run_origin_text(first->run->origin));
-    return name;
+    for (int i = 0; i < x->count; i++)
+        if (x->run[i].run->origin == origin && x->run[i].of.kind == kind)
+            return true;
+    return false;
 }
 
-/* The fastest of the family on the next number of GPUs above `gpus`; NULL at the end. */
+/* "measured", and "measured, strong" where it also scales in another way. */
+static char *series_name(const struct plotted *x, const struct scaled *first)
+{
+    const enum tr_run_origin origin = first->run->origin;
+    int kinds = 0;
+
+    for (int kind = TR_SCALING_STRONG; kind <= TR_SCALING_OTHER; kind++)
+        kinds += has_kind(x, origin, (enum tr_scaling_kind)kind);
+    return kinds > 1
+               ? tr_format("%s, %s", tr_run_origin_text(origin), tr_scaling_text(first->of.kind))
+               : tr_format("%s", tr_run_origin_text(origin));
+}
+
+/* "TP 4, PP 8, 2 chunks"; NULL if the log does not say it. */
+static char *layout_name(const struct scaled *one)
+{
+    if (!(one->tp > 0.0 && one->pp > 0.0))
+        return NULL;
+    return one->chunks > 1.0
+               ? tr_format("TP %.0f, PP %.0f, %.0f chunks", one->tp, one->pp, one->chunks)
+               : tr_format("TP %.0f, PP %.0f", one->tp, one->pp);
+}
+
+/* One label for all points of a layout on as many GPUs. */
+static bool is_labelled(const struct tr_plot *p, double gpus, const char *layout)
+{
+    for (int i = 0; i < p->count; i++)
+        for (int64_t n = 0; n < p->series[i].count; n++)
+            if (fabs(p->series[i].x[n] - gpus) < 0.5 && p->series[i].label[n] &&
+                strcmp(p->series[i].label[n], layout) == 0)
+                return true;
+    return false;
+}
+
+/* The fastest of the series on the next number of GPUs above `gpus`; NULL at the end. */
 static struct scaled *next_best(const struct plotted *x, const struct scaled *first, double gpus)
 {
     struct scaled *best = NULL;
@@ -170,7 +158,7 @@ static struct scaled *next_best(const struct plotted *x, const struct scaled *fi
     for (int i = 0; i < x->count; i++) {
         struct scaled *one = &x->run[i];
 
-        if (!in_family(one, first) || !(one->of.gpus > gpus))
+        if (!in_series(one, first) || !(one->of.gpus > gpus))
             continue;
         if (!best || one->of.gpus < best->of.gpus ||
             (!(one->of.gpus > best->of.gpus) && one->of.speed_up > best->of.speed_up))
@@ -193,12 +181,19 @@ static void put_efficiency(const struct scaled *one, struct tr_plot *out)
                   part * one->of.speed_up_high);
 }
 
-static void plot_family(const struct plotted *x, const struct scaled *first, struct tr_plot *out)
+static void plot_series(const struct plotted *x, const struct scaled *first, struct tr_plot *out)
 {
-    tr_plot_series(out, family_name(x, first), TR_LOOK_LINE);
+    tr_plot_series(out, series_name(x, first), TR_LOOK_LINE);
     for (struct scaled *one = next_best(x, first, 0.0); one;
-         one = next_best(x, first, one->of.gpus))
+         one = next_best(x, first, one->of.gpus)) {
+        char *layout = layout_name(one);
+
         put_speed_up(one, out);
+        if (layout && !is_labelled(out, one->of.gpus, layout))
+            tr_plot_label(out, layout);
+        else
+            free(layout);
+    }
     tr_plot_below(out);
     for (struct scaled *one = next_best(x, first, 0.0); one;
          one = next_best(x, first, one->of.gpus)) {
@@ -207,37 +202,35 @@ static void plot_family(const struct plotted *x, const struct scaled *first, str
     }
 }
 
-/* Does a line begin with run i?  The base has one of its own where no other run has its layout. */
+/* Does a line begin with run i?  The base has one of its own where no other run is of its origin. */
 static bool is_first(const struct plotted *x, int i)
 {
     const struct scaled *one = &x->run[i];
 
     for (int k = 0; k < x->count; k++)
-        if (k != i &&
-            (one->of.kind == TR_SCALING_BASE
-                 ? same_layout(&x->run[k], one)
-                 : k < i && x->run[k].of.kind == one->of.kind && same_layout(&x->run[k], one)))
+        if (k != i && x->run[k].run->origin == one->run->origin &&
+            (one->of.kind == TR_SCALING_BASE ? x->run[k].of.kind != TR_SCALING_BASE
+                                             : k < i && x->run[k].of.kind == one->of.kind))
             return false;
     return true;
 }
 
-static bool is_line(const struct plotted *x, const struct scaled *first)
+/* Of a plan and its simulation that are equal, as the eye has it, one line. */
+static void merge_origins(struct tr_plot *out)
 {
-    const struct scaled *one = next_best(x, first, 0.0);
+    const double within = 0.005;
+    double most;
 
-    return one->of.kind == TR_SCALING_BASE || next_best(x, first, one->of.gpus);
-}
+    for (int i = 0; i < out->count; i += 2)
+        for (int k = i + 2; k < out->count; k += 2) {
+            struct tr_series *s = &out->series[i];
 
-/* A sweep has many layouts on one number of GPUs, which would crowd the legend out. */
-static void plot_families(const struct plotted *x, struct tr_plot *out)
-{
-    int families = 0;
-
-    for (int i = 0; i < x->count; i++)
-        families += is_first(x, i);
-    for (int i = 0; i < x->count; i++)
-        if (is_first(x, i) && (families <= MOST_FAMILIES || is_line(x, &x->run[i])))
-            plot_family(x, &x->run[i], out);
+            if (!tr_plot_alike(s, &out->series[k], within, &most))
+                continue;
+            s->name = tr_text_join(s->name, ", ", out->series[k].name);
+            tr_plot_empty(&out->series[k]);
+            tr_plot_empty(&out->series[k + 1]);
+        }
 }
 
 static void plot_others(const struct plotted *x, struct tr_plot *out)
@@ -331,7 +324,10 @@ enum tr_status tr_plot_scaling(const struct tr_present *p, struct tr_plot *out)
                             .log_log = true};
     TR_TRY(s);
     find_scales(p, &x, out);
-    plot_families(&x, out);
+    for (int i = 0; i < x.count; i++)
+        if (is_first(&x, i))
+            plot_series(&x, &x.run[i], out);
+    merge_origins(out);
     plot_others(&x, out);
     plot_ideal(&x, out);
     note_bases(&x, out);
