@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "report/page.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "launch/libraries.h"
 #include "report/page_figure.h"
 #include "report/plot.h"
 #include "report/table_parts.h"
+#include "util/file.h"
 #include "util/text.h"
 
 /* The figures that stand behind a table. */
@@ -30,13 +35,6 @@ static bool is_worth_it(enum tr_plot_kind kind, const struct tr_plot *plot)
 
 enum { FIGURES = sizeof figures / sizeof figures[0] };
 
-static void put_sentence(const char *s, FILE *f)
-{
-    fputs("<p>", f);
-    tr_html_text(s, f);
-    fputs("</p>\n", f);
-}
-
 /* A study without a loss says why. */
 static void put_figures(const char *table, const struct tr_present *p, FILE *f)
 {
@@ -52,9 +50,9 @@ static void put_figures(const char *table, const struct tr_present *p, FILE *f)
         if (s == TR_OK && is_worth_it(figures[i].plot, &plot))
             tr_page_figure(&plot, i, f);
         else if (figures[i].plot == TR_PLOT_LOSS)
-            put_sentence(s == TR_OK ? "No figure of the loss: no run has two lines with one."
-                                    : tr_last_error(),
-                         f);
+            tr_html_sentence(s == TR_OK ? "No figure of the loss: no run has two lines with one."
+                                        : tr_last_error(),
+                             f);
         tr_plot_release(&plot);
     }
 }
@@ -72,7 +70,7 @@ static void put_searches(const struct tr_words *searches, FILE *f)
     if (s == TR_OK)
         tr_page_figure(&plot, FIGURES, f);
     else
-        put_sentence(tr_last_error(), f);
+        tr_html_sentence(tr_last_error(), f);
     tr_plot_release(&plot);
 }
 
@@ -87,7 +85,7 @@ static void put_table(const struct tr_table *t, const struct tr_present *p, FILE
     if (t->notes > 0)
         fprintf(f, "<h2 id=\"%s\">%s</h2>\n", t->key, t->title);
     for (int i = 0; i < t->notes; i++)
-        put_sentence(t->note[i], f);
+        tr_html_sentence(t->note[i], f);
 }
 
 static void put_arguments(const struct tr_record *r, FILE *f)
@@ -109,13 +107,44 @@ static void put_arguments(const struct tr_record *r, FILE *f)
     fputs(r->arguments > 0 ? "</table>\n</details>\n" : "</details>\n", f);
 }
 
+/* Every word once. */
+static char *once(char *list, const char *word)
+{
+    return !*word || (list && strstr(list, word)) ? list : tr_text_join(list, ", ", word);
+}
+
+/* How many runs, on which machines, from when to when; who made the page, and when. */
+static void put_origin(const struct tr_records *runs, FILE *f)
+{
+    char *machines = NULL, *dates = NULL, *all, now[TR_TIME_BYTES], host[256] = "";
+
+    for (int i = 0; i < runs->count; i++) {
+        const struct tr_record *r = &runs->list[i];
+        char *day = tr_format("%.10s", r->starts > 0 ? r->start[0].began : "");
+
+        machines = once(machines, *r->machine ? r->machine : r->gpu ? r->gpu : "");
+        dates = once(dates, day);
+        free(day);
+    }
+    gethostname(host, sizeof host - 1);
+    all = tr_format("%d run%s%s%s%s%s.  This page was made on %s at %s by %s.", runs->count,
+                    tr_plural(runs->count), machines ? ", on " : "", machines ? machines : "",
+                    dates ? ", of " : "", dates ? dates : "", host, tr_time_local(time(NULL), now),
+                    tr_version_text());
+    tr_html_sentence(all, f);
+    free(all);
+    free(machines);
+    free(dates);
+}
+
 void tr_page_write(const char *title, const struct tr_table *t, int count,
                    const struct tr_present *p, const struct tr_words *searches, FILE *f)
 {
     tr_html_begin(title, f);
     fputs("<h1>", f);
     tr_html_text(title, f);
-    fprintf(f, "</h1>\n<p>%d run%s.</p>\n", p->runs->count, tr_plural(p->runs->count));
+    fputs("</h1>\n", f);
+    put_origin(p->runs, f);
     for (int i = 0; i < count; i++)
         put_table(&t[i], p, f);
     put_searches(searches, f);

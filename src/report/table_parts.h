@@ -25,6 +25,8 @@ void tr_table_grid_release(struct tr_table_grid *g);
 /* A page of HTML begins and ends; what is in between is tables, and texts in which nothing is markup. */
 void tr_html_begin(const char *title, FILE *f);
 void tr_html_text(const char *s, FILE *f);
+/* A paragraph, in which `words` between backticks are code. */
+void tr_html_sentence(const char *s, FILE *f);
 void tr_html_end(FILE *f);
 
 void tr_table_html(const struct tr_table *t, FILE *f);
