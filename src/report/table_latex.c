@@ -62,14 +62,28 @@ static void put_comment(const char *s, FILE *f)
 
 /* ---- numbers, in two columns that meet at the point ---- */
 
-/* With nothing else behind it than letters of a unit. */
-static bool is_number(const char *s)
-{
-    const char *rest = s + strspn(s, "0123456789.+-E");
+/* What a number begins with: a sign, digits, a point; then an exponent, and letters of a unit. */
+struct number {
+    int sign, mantissa; /* bytes */
+    long power;
+    const char *unit;
+};
 
-    while (isalpha((unsigned char)*rest))
-        rest++;
-    return isdigit((unsigned char)s[s[0] == '-']) && *rest == '\0';
+static bool is_number(const char *s, struct number *n)
+{
+    const char *at = s + (s[0] == '-' || s[0] == '+');
+    char *end;
+
+    *n = (struct number){.sign = (int)(at - s), .mantissa = (int)strspn(at, "0123456789.")};
+    at += n->mantissa;
+    n->unit = at;
+    if ((*at == 'E' || *at == 'e') && isdigit((unsigned char)at[1 + strspn(at + 1, "+-")])) {
+        n->power = strtol(at + 1, &end, 10);
+        n->unit = end;
+    }
+    for (at = n->unit; isalpha((unsigned char)*at); at++)
+        ;
+    return isdigit((unsigned char)s[n->sign]) && *at == '\0';
 }
 
 /* Has some number of the column a point?  Then it is two columns. */
@@ -79,31 +93,40 @@ static bool has_point(const struct tr_table_grid *g, int64_t column)
         return false;
     for (int64_t r = 1; r < g->rows; r++) {
         const char *s = g->text[r * g->columns + column];
+        struct number n;
 
-        if (is_number(s) && strchr(s, '.'))
+        if (is_number(s, &n) && memchr(s, '.', (size_t)(n.sign + n.mantissa)))
             return true;
     }
     return false;
 }
 
-static void put_number(const char *s, bool two, FILE *f)
+/* "-1.5E-03" as $-$1.5$\cdot10^{-3}$, "1e-6" as $10^{-6}$, and a thin space before a unit. */
+static void put_number(const char *s, const struct number *n, bool two, FILE *f)
 {
-    const int whole = (int)strcspn(s, two ? "." : "");
+    const char *digits = s + n->sign;
+    const int whole = (int)strcspn(digits, "."),
+              before = two && whole < n->mantissa ? whole : n->mantissa;
+    const bool bare = n->power != 0 && n->mantissa == 1 && digits[0] == '1';
 
-    if (s[0] == '-')
-        fprintf(f, "$-$%.*s", whole - 1, s + 1);
-    else
-        fprintf(f, "%.*s", whole, s);
-    if (two)
-        fprintf(f, " & %s", s + whole);
+    fputs(n->sign && s[0] == '-' ? "$-$" : "", f);
+    if (!bare)
+        fprintf(f, "%.*s", before, digits);
+    fputs(two ? " & " : "", f);
+    if (!bare)
+        fprintf(f, "%.*s", n->mantissa - before, digits + before);
+    if (n->power != 0)
+        fprintf(f, "$%s10^{%ld}$", bare ? "" : "\\cdot", n->power);
+    fprintf(f, "%s%s", islower((unsigned char)n->unit[0]) ? "\\," : "", n->unit);
 }
 
 static void put_cell(const struct tr_table_grid *g, int64_t row, int64_t column, bool two, FILE *f)
 {
     const char *s = g->text[row * g->columns + column];
+    struct number n;
 
-    if (row > 0 && !g->left[column] && is_number(s)) {
-        put_number(s, two, f);
+    if (row > 0 && is_number(s, &n) && (!g->left[column] || n.power != 0)) {
+        put_number(s, &n, two, f);
         return;
     }
     fputs(two ? "\\multicolumn{2}{r}{" : "", f);

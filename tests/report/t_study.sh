@@ -101,7 +101,7 @@ latex --columns log,ms,loss_last > "$work/table.tex"
 check "what LaTeX obeys is text" grep -qF \
     'a\_b\%c\&d\#e\$f\{g\}h\textasciitilde{}i\textasciicircum{}j\textbackslash{}k\textbar{}l\textless{}m\textgreater{}n{'"''"'}o-{}-p.log' \
     "$work/table.tex"
-check "a bracket is no argument of the row before" grep -q '^{\[}0{\]}.log & 7 & .25 & 5 & .000000E+00 \\\\$' "$work/table.tex"
+check "a bracket is no argument of the row before" grep -q '^{\[}0{\]}.log & 7 & .25 & 5 & .000000 \\\\$' "$work/table.tex"
 check "numbers meet at their points" grep -qF '\begin{tabular}{lr@{}lr@{}l}' "$work/table.tex"
 check "a header stands over both halves" grep -qF 'Log & \multicolumn{2}{r}{ms/it} & \multicolumn{2}{r}{Loss} \\' "$work/table.tex"
 # columns_agree FILE: each row has as many columns as its table was declared with.
