@@ -209,7 +209,8 @@ const char *tr_sched_check(const struct tr_sched *s, struct tr_sched_cost *cost)
 double tr_sched_seconds(const struct tr_sched *s, const double *forward, const double *backward,
                         const double *weights);
 
-/* The same; end[r][i] becomes the second at which instruction i of rank r ends, where that computes. */
+/* The same; end[r][i] becomes the second at which instruction i of rank r ends, where that
+   computes. */
 double tr_sched_ends(const struct tr_sched *s, const double *forward, const double *backward,
                      const double *weights, double *const *end);
 

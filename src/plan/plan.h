@@ -228,9 +228,9 @@ json_t *tr_plan_whole_json(const struct tr_plan *p);
 json_t *tr_plan_shape_json(const struct tr_plan *p);
 json_t *tr_plan_options_json(const struct tr_plan *p);
 
-/* One rank of each stage in an iteration, in the form of `trireme train --trace` (train/trace_file.h): passes, messages
-   behind those that send them, then sums of gradients and the update.  For a plan with a machine; TR_ECONFIG if it has too many
-   passes. */
+/* One rank of each stage in an iteration, in the form of `trireme train --trace`
+   (train/trace_file.h): passes, messages behind those that send them, then sums of gradients and
+   the update.  For a plan with a machine; TR_ECONFIG if it has too many passes. */
 enum tr_status tr_plan_trace(const struct tr_plan *p, FILE *f) TR_MUST_CHECK;
 
 /* All of it; a new reference. */

@@ -80,13 +80,14 @@ struct tr_plan_pipe {
     double last_backward, last_weights; /* of its chunks, one micro-batch */
 };
 
-/* Passes without messages, as `exact` has them; returns the seconds that a message adds to the pass that sends it. */
+/* Passes without messages, as `exact` has them; returns the seconds that a message adds to the
+   pass that sends it. */
 double tr_plan_pipe_open(const struct tr_config *c, const struct tr_shape *s,
                          const struct tr_machine *m, struct tr_plan_pipe *out);
 void tr_plan_pipe_close(struct tr_plan_pipe *v);
 
-/* Whether a pass of the chunk sends to another stage, forward with step 1, backward with -1; each message makes the
-   chunk that sends it longer. */
+/* Whether a pass of the chunk sends to another stage, forward with step 1, backward with -1; each
+   message makes the chunk that sends it longer. */
 bool tr_plan_sends(const struct tr_layout *l, int stage, int chunk, int step);
 void tr_plan_add_transfers(struct tr_plan_pipe *v, double seconds);
 

@@ -74,8 +74,8 @@ void tr_plot_range(struct tr_plot *p, double x, double y, double low, double hig
 /* What stands at the last point, taken over. */
 void tr_plot_label(struct tr_plot *p, char *label);
 
-/* Lines as their exponential moving average, which forgets a part `weight` less than 1 at each point, as in TensorBoard; what
-   was is drawn thin behind them. */
+/* Lines as their exponential moving average, which forgets a part `weight` less than 1 at each
+   point, as in TensorBoard; what was is drawn thin behind them. */
 void tr_plot_smooth(struct tr_plot *p, double weight);
 
 /* An empty series in the lower panel, with the name and the look of the last one. */

@@ -7,7 +7,8 @@
 #include "util/file.h"
 
 /*
- * The script places everything itself, in parts of the picture, so that no two texts meet however narrow it is:
+ * The script says where the parts of the picture are, so that no two texts meet however narrow it
+ * is; gnuplot lays the legend out:
  *
  *   title, legend | upper panel | lower panel | names of the axis, caption
  *
@@ -280,8 +281,8 @@ static bool is_named(const struct tr_series *s)
     return !s->below && s->count > 0;
 }
 
-/* gnuplot places the legend, in as many columns as there is room for; a single series needs no name, a single part of bars
-   does. */
+/* gnuplot places the legend, in as many columns as there is room for; a single series needs no
+   name, a single part of bars does. */
 static void lay_legend(struct page *g)
 {
     const struct tr_plot *p = g->p;
@@ -448,7 +449,8 @@ static const char *colour_of(const struct tr_plot *p, int series)
                                    : colours[turn_of(p, series) % COLOURS];
 }
 
-/* Points of a long line would hide it, and the lines behind: some of them tell lines apart where colours do not. */
+/* Points of a long line would hide it, and the lines behind: some of them tell lines apart where
+   colours do not. */
 enum { MOST_POINTS = 24, SOME_POINTS = 10 };
 
 static bool has_points(const struct tr_series *s)
@@ -508,9 +510,9 @@ static void put_legend(const struct page *g, FILE *f)
     fputs("set key at ", f);
     put_place(g, EDGE * g->em, g->height - (EDGE + lines_of(g->title) * LINE) * g->em, f);
     fprintf(f,
-            " left top horizontal maxcols %d Left reverse noenhanced samplen %g width %g "
+            " left top vertical maxrows %d Left reverse noenhanced samplen %g width %g "
             "spacing 1 height 0\n",
-            g->columns, SAMPLE, GAP);
+            legend_rows(g), SAMPLE, GAP);
 }
 
 /* Of each point x, y, low, high; of a part of a bar where it begins and ends, and its row. */
@@ -551,8 +553,8 @@ static bool is_written(const struct tr_plot *p, int series, double x, double y)
     return false;
 }
 
-/* Below a point and right of it, or above and left of it where that is taken; of the last one, which would leave the panel,
-   above and left, or below. */
+/* Below a point and right of it, or above and left of it where that is taken; of the last one,
+   which would leave the panel, above and left, or below. */
 static void put_labels(const struct tr_plot *p, int series, FILE *f)
 {
     const struct tr_series *s = &p->series[series];

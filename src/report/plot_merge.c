@@ -32,23 +32,11 @@ void tr_plot_empty(struct tr_series *s)
     s->count = 0;
 }
 
-static bool same_layout(const struct tr_record *a, const struct tr_record *b)
-{
-    static const enum tr_fact facts[] = {TR_FACT_WORLD, TR_FACT_TP, TR_FACT_PP, TR_FACT_CHUNKS};
-
-    for (size_t i = 0; i < sizeof facts / sizeof facts[0]; i++) {
-        const double x = tr_record_fact(a, facts[i]), y = tr_record_fact(b, facts[i]);
-
-        if (x < y || x > y)
-            return false;
-    }
-    return true;
-}
-
-/* Series `first` with all behind it that are equal to it.  Six digits of a log are of the loss, and a line is wider than the
-   last of them. */
+/* Series `first` with all behind it that are equal to it.  Six digits of a log are of the loss,
+   and a line is wider than the last of them. */
 static void merge_with(const struct tr_records *runs, int first, struct tr_plot *out)
 {
+    static const enum tr_fact layout[] = {TR_FACT_WORLD, TR_FACT_TP, TR_FACT_PP, TR_FACT_CHUNKS};
     const double within = 1e-5;
     char *names = tr_plot_clip(out->series[first].name, MOST_LETTERS), text[TR_AGREE_BYTES];
     double most = 0.0;
@@ -62,7 +50,8 @@ static void merge_with(const struct tr_records *runs, int first, struct tr_plot 
         if (!tr_plot_alike(&out->series[first], &out->series[i], within, &each))
             continue;
         most = fmax(most, each);
-        layouts |= !same_layout(&runs->list[first], &runs->list[i]);
+        layouts |= !tr_record_alike(&runs->list[first], &runs->list[i], layout,
+                                    sizeof layout / sizeof layout[0], true);
         name = tr_plot_clip(out->series[i].name, MOST_LETTERS);
         names = tr_text_join(names, ", ", name);
         free(name);

@@ -13,13 +13,15 @@
         TR_MUST_CHECK;
 #include "report/plots.def"
 
-/* Whether two series show the same: points at the same x, whose y are apart by at most the part `within` of them; the most that
-   any are.  The second leaves none in a series, which is then not drawn and has no name in a legend. */
+/* Whether two series show the same: points at the same x, whose y are apart by at most the part
+   `within` of them; the most that any are.  The second leaves none in a series, which is then not
+   drawn and has no name in a legend. */
 bool tr_plot_alike(const struct tr_series *a, const struct tr_series *b, double within,
                    double *most);
 void tr_plot_empty(struct tr_series *s);
 
-/* Of series that are the runs, one for all that are equal, "5 layouts, equal to 1e-6", and their names in the caption. */
+/* Of series that are the runs, one for all that are equal, "5 layouts, equal to 1e-6", and their
+   names in the caption. */
 void tr_plot_merge_runs(const struct tr_records *runs, struct tr_plot *out);
 
 /* Short names of runs for bars and legends, in place of name[count], which are owned: without folders and ".log", and

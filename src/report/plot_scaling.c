@@ -8,7 +8,8 @@
 #include "util/file.h"
 #include "util/text.h"
 
-/* A run in the plot.  Runs of one origin that scale in one way make a line, whatever their layouts are. */
+/* A run in the plot.  Runs of one origin that scale in one way make a line, whatever their
+   layouts are. */
 struct scaled {
     const struct tr_record *run;
     struct tr_scaling of;
@@ -202,7 +203,7 @@ static void plot_series(const struct plotted *x, const struct scaled *first, str
     }
 }
 
-/* Does a line begin with run i?  The base has one of its own where no other run is of its origin. */
+/* Does a line begin with run i?  The base has one of its own where its origin has no other run. */
 static bool is_first(const struct plotted *x, int i)
 {
     const struct scaled *one = &x->run[i];

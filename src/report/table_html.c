@@ -6,8 +6,8 @@
 #include "util/file.h"
 #include "util/text.h"
 
-/* No page is wider than its window: names break, pictures shrink, and in a narrow window each row of a table becomes a list of
-   "column: value". */
+/* No page is wider than its window: names break, pictures shrink, and in a narrow window each row
+   of a table becomes a list of "column: value". */
 static const char style[] =
     "body { font-family: sans-serif; max-width: 75em; margin: auto; padding: 0 1em; "
     "overflow-wrap: anywhere }\n"

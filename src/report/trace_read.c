@@ -166,8 +166,8 @@ static void take_events(struct tr_trace *t, const json_t *events)
     }
 }
 
-/* Numbers that no trace has are of no trace: what is allocated and drawn follows from them.  Each measured rank
-   has events, if only those that name it. */
+/* Numbers that no trace has are of no trace: what is allocated and drawn follows from them.  Each
+   measured rank has events, if only those that name it. */
 static enum tr_status take_head(struct tr_trace *t, const json_t *all, const char *path)
 {
     enum { MOST = 1 << 20 };

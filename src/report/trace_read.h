@@ -8,11 +8,13 @@
 #include "util/status.h"
 
 /*
- * The spans of a run, out of a trace that `trireme train --trace` measured, `trireme sim --sim-trace` simulated or
- * `trireme plan --plan-trace` planned: all three have one form (train/trace_file.h).
+ * The spans of a run, out of a trace that `trireme train --trace` measured, `trireme sim
+ * --sim-trace` simulated or `trireme plan --plan-trace` planned: all three have one form
+ * (train/trace_file.h).
  */
 
-/* What a span is, by the track that it is on (train/tracks.def).  Spans within others are left out. */
+/* What a span is, by the track that it is on (train/tracks.def).  Spans within others are left
+   out. */
 enum tr_trace_kind {
     TR_TRACE_FORWARD,
     TR_TRACE_BACKWARD,
@@ -51,7 +53,8 @@ struct tr_trace {
 enum tr_status tr_trace_read(const char *path, struct tr_trace *out) TR_MUST_CHECK;
 void tr_trace_release(struct tr_trace *t);
 
-/* Where iteration `at`, 0 being the first one, begins and ends, in microseconds.  NAN if nothing is of it. */
+/* Where iteration `at`, 0 being the first one, begins and ends, in microseconds.  NAN if nothing
+   is of it. */
 void tr_trace_window(const struct tr_trace *t, int64_t at, double *from, double *to);
 
 #endif

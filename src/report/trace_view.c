@@ -250,7 +250,8 @@ static const char *where_of(const char *piece)
     return on ? on : "";
 }
 
-/* What tells the rows apart names them, the rest is in the title; of several traces that has the machine alone. */
+/* What tells the rows apart names them, the rest is in the title; of several traces that has the
+   machine alone. */
 static void name_rows(struct part *p, int64_t number, bool alone)
 {
     const struct tr_trace *t = p->t;

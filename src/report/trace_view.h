@@ -10,13 +10,15 @@
 #include "util/status.h"
 
 /*
- * One iteration of the ranks of a trace as a picture: a row for each rank, in it the forward and backward passes with
- * the numbers of their micro-batches, below them what was sent, in grey the part of it that was waiting for the other
- * end, then the sums of gradients and the optimizer.  Several traces stand above one another on one axis of time.
+ * One iteration of the ranks of a trace as a picture: a row for each rank, in it the forward
+ * and backward passes with the numbers of their micro-batches, below them what was sent, in
+ * grey the part of it that was waiting for the other end, then the sums of gradients and the
+ * optimizer.  Several traces stand above one another on one axis of time.
  */
 
-/* Iteration `iteration` of those of t[count] that are measured, or the first with a negative number, as SVG of that
-   width, font and size; its height follows.  TR_ECONFIG if a trace does not have it, TR_EDATA if it is empty. */
+/* Iteration `iteration` of those of t[count] that are measured, or the first with a negative
+   number, as SVG of that width, font and size; its height follows.  TR_ECONFIG if a trace does
+   not have it, TR_EDATA if it is empty. */
 enum tr_status tr_trace_view_svg(const struct tr_trace *t, int count, int64_t iteration,
                                  const struct tr_plot_style *style, FILE *f) TR_MUST_CHECK;
 

@@ -81,8 +81,8 @@ enum tr_status tr_sim_sensitivities(const struct tr_config *c, const struct tr_m
 void tr_sim_text(const struct tr_plan *p, const struct tr_sim_report *r, FILE *f);
 json_t *tr_sim_json(const struct tr_plan *p, const struct tr_sim_report *r);
 
-/* The watched ranks in the form of `trireme train --trace` (train/trace_file.h).  Sums inside layers belong to their
-   pass; `wait` is waiting for another stage or replica. */
+/* The watched ranks in the form of `trireme train --trace` (train/trace_file.h).  Sums inside
+   layers belong to their pass; `wait` is waiting for another stage or replica. */
 void tr_sim_trace(const struct tr_plan *p, const struct tr_sim_report *r, FILE *f);
 
 #endif

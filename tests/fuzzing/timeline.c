@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A trace of `trireme train --trace`, `sim --sim-trace` or `plan --plan-trace`, and its picture, alone and twice. */
+/* A trace of `trireme train --trace`, `sim --sim-trace` or `plan --plan-trace`, and its picture,
+   alone and twice. */
 #include "report/trace_view.h"
 
 #include <unistd.h>

@@ -4,7 +4,7 @@
 # Plots of `trireme report` as figures of a paper: what is in their scripts against closed forms and order statistics,
 # and in their pictures that no text meets another at the width of a column.
 . "$srcdir/tests/tap.sh"
-plan 122
+plan 124
 report() { "$trireme" report "$@"; }
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 has() { grep -q -F -e "$2" "$1" || { echo "no \"$2\" in $1:"; cat "$1"; return 1; }; }
@@ -48,9 +48,11 @@ sweep() { (cd "$work" && report strong64.log slow.log deep64.log strong32.log we
     --warmup 0 --plot scaling "$@"); }
 check "scaling" sweep -o s.gp
 gp=$work/s.gp
-check "a line for each way to scale" same "$(for n in 0 2 4 6; do printf '%s;' "$(title "$gp" $n)"; done)" \
+titles() { for n in 0 2 4 6; do printf '%s;' "$(title "$gp" $n)"; done; }
+check "a line for each way to scale" same "$(titles)" \
     "measured, strong;measured, weak;other runs;ideal;"
-labels() { sed -n "/^\$labels$2 <</,/^END/p" "$1" | awk -F '"' 'NF > 1 { split($1, at, " "); printf "%s %s%s%s;", at[1], $2, $4, $6 }'; }
+labels() { sed -n "/^\$labels$2 <</,/^END/p" "$1" | awk -F '"' 'NF > 1 {
+    split($1, at, " "); printf "%s %s%s%s;", at[1], $2, $4, $6 }'; }
 check "with layouts at its points" same "$(labels "$gp" 0)$(labels "$gp" 2)" \
     "16 TP 4, PP 2;32 TP 4, PP 2;64 TP 4, PP 4;64 TP 4, PP 2;"
 # 95 % of nine times lie between the second and the eighth: 1 - 2 (1 + 9) / 2^9 = 0.961.
@@ -68,11 +70,14 @@ strong_line() {
         same "$(series "$gp" 1)" "$(expected 16 $base | sed -n 2p)$(expected 32 $strong | sed -n 2p)64 78.125 78.125 78.125;"
 }
 check "strong scaling, its efficiency, and intervals by order statistics" strong_line
-check "weak scaling begins at the baseline" same "$(series "$gp" 2 | cut -d ' ' -f 1,2),$(series "$gp" 2 |
+check "weak scaling begins at the baseline" same \
+    "$(series "$gp" 2 | cut -d ' ' -f 1,2),$(series "$gp" 2 |
     cut -d ';' -f 2)" "16 1,64 3.2 3.2 3.2"
-check "runs that are slower than another on as many GPUs" same "$(series "$gp" 4 | tr ';' '\n' | cut -d ' ' -f 1,2 | sort | tr '\n' ';')" \
+others() { series "$gp" 4 | tr ';' '\n' | cut -d ' ' -f 1,2 | sort | tr '\n' ';'; }
+check "runs that are slower than another on as many GPUs" same "$(others)" \
     "16 0.66667;32 1.6667;64 2.5;"
-check "the ideal" same "$(series "$gp" 6)$(series "$gp" 7)" "16 1 1 1;64 4 4 4;16 100 100 100;64 100 100 100;"
+check "the ideal" same "$(series "$gp" 6)$(series "$gp" 7)" \
+    "16 1 1 1;64 4 4 4;16 100 100 100;64 100 100 100;"
 check "the baseline is named" has "$gp" "Baseline: base.log on 16 GPUs, efficiency 100 %."
 check "and what the bars are" has "$gp" "Vertical bars are 95 %"
 check "error bars where there are intervals" grep -q '^plot $series0 using 1:2:3:4 with yerrorlines' "$gp"
@@ -111,7 +116,8 @@ many() {
     (cd "$work" && report base.log $layouts --warmup 0 --plot scaling -o many.gp)
 }
 check "many layouts" many
-check "are points together" same "$(title "$work/many.gp" 0);$(title "$work/many.gp" 2)" "measured;other runs"
+check "are points together" same "$(title "$work/many.gp" 0);$(title "$work/many.gp" 2)" \
+    "measured;other runs"
 
 # ---- breakdown ----
 
@@ -154,7 +160,8 @@ check "the palette is that of Okabe and Ito" same "$(sed -n 's/.*rgb .\(#[0-9a-f
 check "as text, with its caption" parts
 check "the caption" sh -c "echo '$tap_out' | grep -q 'overlap by 20 ms'"
 check "in percent of the iteration" parts --plot-percent -o percent.gp
-check "which ends at 100" same "$(series "$work/percent.gp" 0)$(series "$work/percent.gp" 8)" "0 75 0;0 81 1;0 95.556 2;100 2;"
+check "which ends at 100" same "$(series "$work/percent.gp" 0)$(series "$work/percent.gp" 8)" \
+    "0 75 0;0 81 1;0 95.556 2;100 2;"
 check "and the axis says it" grep -q "^set label '% of the iteration' at" "$work/percent.gp"
 fails "percent of another plot" 64 "add --plot breakdown" sweep --plot-percent
 (cd "$work" && report run-small.log --micro-batch-size 1 --warmup 0 --plot breakdown -o alone.gp)
@@ -167,10 +174,12 @@ losses() {
     losses_file=$1 losses_tp=$2 i=0
     shift 2
     {
-        echo "using world size: 2, data-parallel size: $((2 / losses_tp)), tensor-model-parallel size: $losses_tp, pipeline-model-parallel size: 1"
+        printf 'using world size: 2, data-parallel size: %d, ' $((2 / losses_tp))
+        echo "tensor-model-parallel size: $losses_tp, pipeline-model-parallel size: 1"
         for loss; do
             i=$((${i:-0} + 1))
-            echo " iteration $i/ 9 | elapsed time per iteration (ms): 100 | global batch size: 4 | lm loss: $loss |"
+            printf ' iteration %d/ 9 | elapsed time per iteration (ms): 100 | ' "$i"
+            echo "global batch size: 4 | lm loss: $loss |"
         done
     } > "$work/$losses_file"
     i=0
@@ -181,17 +190,19 @@ losses tp.log 2 1.000000E+00 3.000003E+00 2.000000E+00
 losses other.log 2 1.000000E+00 3.000400E+00 2.000000E+00
 curves() { (cd "$work" && report "$@" --plot loss -o curves.gp); }
 check "losses of two runs" curves dp.log again.log
-check "are one line" same "$(title "$work/curves.gp" 0)/$(series "$work/curves.gp" 1)" "2 runs, equal/"
-check "losses of layouts that differ by a last digit, and more" curves dp.log again.log tp.log other.log
+check "are one line" same "$(title "$work/curves.gp" 0)/$(series "$work/curves.gp" 1)" \
+    "2 runs, equal/"
+check "losses of layouts that differ by a digit, and more" curves dp.log again.log tp.log other.log
 check "are one line and another" same "$(title "$work/curves.gp" 0)/$(title "$work/curves.gp" 3)" \
     "3 layouts, equal to 1e-6/other"
 check "the caption has their names" has "$work/curves.gp" "3 layouts, equal to 1e-6: dp, again, tp."
 # Against 1, 3, 2 with a weight of 1/2: 1; (1/4 + 3/2) / (3/4); (1/8 + 3/4 + 1) / (7/8).
 check "a smooth line" curves dp.log other.log --plot-smoothing 0.5
-check "is TensorBoard's mean, with what was behind it" same "$(series "$work/curves.gp" 0 | tr ';' '\n' | cut -d ' ' -f 2,5 | tr '\n' ';')" \
+smoothed() { series "$work/curves.gp" 0 | tr ';' '\n' | cut -d ' ' -f 2,5 | tr '\n' ';'; }
+check "is TensorBoard's mean, with what was behind it" same "$(smoothed)" \
     "1 1;2.3333 3;2.1429 2;"
 fails "a weight of 1" 64 "to below 1" curves dp.log --plot-smoothing 1
-check "marks of an axis have as many digits as their step" grep -q "^set format y '%.1f'" "$work/curves.gp"
+check "marks have as many digits as their step" grep -q "^set format y '%.1f'" "$work/curves.gp"
 
 # ---- the x axis ----
 
@@ -371,6 +382,9 @@ if command -v gnuplot > /dev/null; then
         check "$kind: a column wide" figure "$kind" --plot-width 84 -o "$kind.svg"
         check "$kind: no text meets another" no_text_meets "$work/$kind.svg"
     done
+    check "breakdown: in small letters" figure breakdown --plot-width 85 --plot-font-size 8 \
+        -o small.svg
+    check "breakdown: no text meets another" no_text_meets "$work/small.svg"
     # 84 mm are 317 units of 1/96 inch, 8 points 10.67 of them.
     check "a font, its size and width" figure loss --plot-width 84 --plot-font "DejaVu Serif" --plot-font-size 8 \
         --plot-height 60 -o font.svg
@@ -404,7 +418,7 @@ if command -v gnuplot > /dev/null; then
         gnuplot && grep -q '</svg>' again.svg"
 else
     n=0
-    while [ $n -lt 22 ]; do
+    while [ $n -lt 24 ]; do
         skip "a picture" "there is no gnuplot"
         n=$((n + 1))
     done

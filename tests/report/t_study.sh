@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091,SC2016,SC1003
 # `trireme report` of a study: folders of logs, runs in groups, LaTeX, losses in all layouts, the page.
 . "$srcdir/tests/tap.sh"
-plan 54
+plan 55
 
 # csv COLUMN [LINE]: of the table in csv that is read, the first row unless said otherwise.
 csv() {
@@ -145,6 +145,8 @@ curve 2-tp 2 0
 for d in 3e-6 -2e-5 7e-4 -0.05 4; do curve "3$d" 2 "$d"; done
 check "the first has nothing to agree with" same "$(agree 1-first)" ""
 check "the same losses in another layout" same "$(agree 2-tp)" equal
+check "and in LaTeX powers of ten are numbers" sh -c "'$trireme' report '$work/curves' \
+    --columns log,agree --format latex | grep -qF '33e-6.log & \$10^{-5}\$'"
 for row in "3e-6 1e-5" "-2e-5 1e-4" "7e-4 1e-3" "-0.05 1e-1" "4 1e1"; do
     check "losses that differ by ${row% *}" same "$(agree "3${row% *}") $(power "3${row% *}")" "${row#* } ${row#* }"
 done

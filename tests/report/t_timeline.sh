@@ -79,20 +79,27 @@ fails "with a table" 64 "makes no tables" draw "$work/trace" --show runs
 stages() {
     verb=$1
     shift
-    TRIREME_MACHINES=$srcdir/machines "$trireme" "$verb" --machine selene-a100 --num-layers 24 --hidden-size 2048 --num-attention-heads 16 \
-        --seq-length 1024 --max-position-embeddings 1024 --vocab-size 50257 --fp16 --micro-batch-size 1 --global-batch-size 4 \
-        --world-size 32 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 "$@"
+    TRIREME_MACHINES=$srcdir/machines "$trireme" "$verb" --machine selene-a100 --num-layers 24 \
+        --hidden-size 2048 --num-attention-heads 16 --seq-length 1024 \
+        --max-position-embeddings 1024 --vocab-size 50257 --fp16 --micro-batch-size 1 \
+        --global-batch-size 4 --world-size 32 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4 "$@"
 }
-made() { stages plan --json --plan-trace "$work/planned" >"$work/plan.json" && stages sim --json --sim-trace "$work/simulated" >"$work/sim.json"; }
+made() {
+    stages plan --json --plan-trace "$work/planned" >"$work/plan.json" &&
+        stages sim --json --sim-trace "$work/simulated" >"$work/sim.json"
+}
 # ms FILE KEY: the number of that key among the seconds.
-ms() { sed -n '/"[a-z_]*seconds": {/,$p' "$1" | sed -n "s/.*\"$2\": \(-*[0-9.e+-]*\),*/\1/p" | head -n 1 | awk '{ printf "%.4g", 1000 * $1 }'; }
+ms() {
+    sed -n '/"[a-z_]*seconds": {/,$p' "$1" | sed -n "s/.*\"$2\": \(-*[0-9.e+-]*\),*/\1/p" |
+        head -n 1 | awk '{ printf "%.4g", 1000 * $1 }'
+}
 check "a plan and a simulation" made
 check "are drawn above one another" draw "$work/planned" "$work/simulated" --timeline-iteration 9
 check "with the plan's time" has "Planned, $(ms "$work/plan.json" total) ms: 4 of 32 ranks"
 check "and that of the simulation" has "Simulated, $(ms "$work/sim.json" p50) ms: 4 of 32 ranks"
 check "each with 16 forward passes" rects '#0072b2' 32
 check "and 16 backward passes" rects '#56b4e9' 32
-# The parts of a plan follow one another: passes, sums of gradients, update, and the rest, 0.1 % of it at most here.
+# The parts of a plan follow one another: passes, sums of gradients, update, and the rest.
 ends() { python3 - "$work/planned" "$work/plan.json" <<'PY'
 import json, sys
 spans = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
