@@ -70,48 +70,30 @@ static struct tr_span span_of(enum tr_timer timer, double begin, double seconds)
 /* From `free` on the stage waits for a message; what has no message to wait for is no wait. */
 static int put_wait(const struct tr_instr *in, double free, double until, struct tr_span *span)
 {
-    const int leg = in->kind == TR_FWD ? 1 : 3;
-
     if (until - free < 1e-9 || in->kind == TR_WGT)
         return 0;
-    span[0] = span_of(tr_timer_for_legs(1U << leg), free, until - free);
-    span[0].wait = until - free;
-    span[0].about.what = TR_SPAN_XFER;
-    span[0].about.legs = (uint8_t)(1U << leg);
-    span[0].about.micro[leg] = in->at[0].micro;
-    span[0].about.chunk[leg] = (uint8_t)in->at[0].chunk;
+    *span = tr_trace_message(in->kind == TR_FWD ? 1 : 3, in->at[0], free, until);
+    span->wait = until - free;
     return 1;
 }
 
 /* The pass and the message that it sends; returns how many spans. */
 static int put_pass(const struct drawn *d, int stage, int i, struct tr_span *span)
 {
-    static const uint8_t whats[] = {
-        [TR_FWD] = TR_SPAN_FWD, [TR_BWD] = TR_SPAN_BWD, [TR_WGT] = TR_SPAN_WGT};
     const struct tr_layout *l = &d->p->shape.layout;
     const struct tr_instr *in = &d->list[stage].list[i];
-    const int chunk = in->at[0].chunk, leg = in->kind == TR_FWD ? 0 : 2;
+    const int chunk = in->at[0].chunk;
     const double *seconds = in->kind == TR_FWD   ? d->bare.forward
                             : in->kind == TR_BWD ? d->bare.backward
                                                  : d->bare.weights;
-    const double own = seconds[stage * l->k + chunk];
     const bool sends = d->message > 0.0 && in->kind != TR_WGT &&
                        tr_plan_sends(l, stage, chunk, in->kind == TR_FWD ? 1 : -1);
     const double end = d->end[stage][i], done = sends ? end - d->message : end;
 
-    span[0] = span_of(in->kind == TR_FWD ? TR_TIMER_FORWARD_COMPUTE : TR_TIMER_BACKWARD_COMPUTE,
-                      done - own, own);
-    span[0].about.what = whats[in->kind];
-    span[0].about.micro[0] = in->at[0].micro;
-    span[0].about.chunk[0] = (uint8_t)chunk;
-    if (!sends)
-        return 1;
-    span[1] = span_of(tr_timer_for_legs(1U << leg), done, d->message);
-    span[1].about.what = TR_SPAN_XFER;
-    span[1].about.legs = (uint8_t)(1U << leg);
-    span[1].about.micro[leg] = in->at[0].micro;
-    span[1].about.chunk[leg] = (uint8_t)chunk;
-    return 2;
+    span[0] = tr_trace_pass(in->kind, in->at[0], done - seconds[stage * l->k + chunk], done);
+    if (sends)
+        span[1] = tr_trace_message(in->kind == TR_FWD ? 0 : 2, in->at[0], done, end);
+    return sends ? 2 : 1;
 }
 
 static void put_stage(const struct drawn *d, int stage, struct tr_trace_head *head, FILE *f)

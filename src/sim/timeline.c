@@ -14,19 +14,17 @@ struct rank {
     int slot; /* what the last one awaited; -1: nothing */
 };
 
-static const enum tr_timer pass_timers[] = {[TR_FWD] = TR_TIMER_FORWARD_COMPUTE,
-                                            [TR_BWD] = TR_TIMER_BACKWARD_COMPUTE,
-                                            [TR_WGT] = TR_TIMER_BACKWARD_COMPUTE};
-static const uint8_t pass_whats[] = {
-    [TR_FWD] = TR_SPAN_FWD, [TR_BWD] = TR_SPAN_BWD, [TR_WGT] = TR_SPAN_WGT};
-
-static struct tr_span *add(struct rank *r, enum tr_timer timer, const struct tr_sim_span *s)
+static void add(struct rank *r, struct tr_span x, int slot)
 {
     r->span = tr_room_grow(r->span, r->spans, sizeof *r->span);
-    r->span[r->spans] =
-        (struct tr_span){.begin = s->begin, .end = s->end, .wait = -1.0, .timer = (uint8_t)timer};
-    r->slot = s->slot;
-    return &r->span[r->spans++];
+    r->span[r->spans++] = x;
+    r->slot = slot;
+}
+
+static struct tr_span span_of(enum tr_timer timer, const struct tr_sim_span *s)
+{
+    return (struct tr_span){
+        .begin = s->begin, .end = s->end, .wait = -1.0, .timer = (uint8_t)timer};
 }
 
 /* What follows a pass and belongs to it: its sums over tensor ranks. */
@@ -39,15 +37,6 @@ static bool goes_on(const struct rank *r, const struct tr_sim_span *s)
     return s->slot == TR_SIM_SUMS ||
            (s->cause == TR_SIM_TENSOR && s->micro == last->about.micro[0] &&
             s->chunk == last->about.chunk[0]);
-}
-
-static void add_pass(struct rank *r, const struct tr_sim_span *s)
-{
-    struct tr_span *x = add(r, pass_timers[s->pass], s);
-
-    x->about.what = pass_whats[s->pass];
-    x->about.micro[0] = s->micro;
-    x->about.chunk[0] = (uint8_t)s->chunk;
 }
 
 /* The timer of an exchange that is no message between stages. */
@@ -63,19 +52,17 @@ static void add_exchange(struct rank *r, const struct tr_sim_span *s)
 {
     const bool idle = s->cause == TR_SIM_BUBBLE || s->cause == TR_SIM_SLOWER;
     struct tr_span *x = r->spans > 0 ? &r->span[r->spans - 1] : NULL;
-    const int leg = s->slot % TR_LEGS;
+    struct tr_span message;
 
     if (!idle && x && r->slot == s->slot && !(x->end < s->begin) && x->wait >= x->end - x->begin) {
         x->end = s->end;
         return;
     }
-    x = add(r, s->slot < TR_SIM_REPLICAS ? tr_timer_for_legs(1U << leg) : timer_of(s->slot), s);
-    x->wait = idle ? s->end - s->begin : 0.0;
-    if (s->slot >= TR_SIM_REPLICAS)
-        return;
-    x->about.what = TR_SPAN_XFER;
-    x->about.legs = (uint8_t)(1U << leg);
-    x->about.micro[leg] = -1;
+    message = s->slot < TR_SIM_REPLICAS
+                  ? tr_trace_message(s->slot % TR_LEGS, (struct tr_slot){0, -1}, s->begin, s->end)
+                  : span_of(timer_of(s->slot), s);
+    message.wait = idle ? s->end - s->begin : 0.0;
+    add(r, message, s->slot);
 }
 
 /* Waiting at the end of an iteration, and what is none of a rank's timers, leave a gap. */
@@ -84,11 +71,11 @@ static void take(struct rank *r, const struct tr_sim_span *s)
     if (goes_on(r, s))
         r->span[r->spans - 1].end = s->end;
     else if (s->micro >= 0)
-        add_pass(r, s);
+        add(r, tr_trace_pass(s->pass, (struct tr_slot){s->chunk, s->micro}, s->begin, s->end), -1);
     else if (s->slot >= 0)
         add_exchange(r, s);
     else if (s->cause == TR_SIM_OPTIMIZER)
-        add(r, TR_TIMER_OPTIMIZER, s);
+        add(r, span_of(TR_TIMER_OPTIMIZER, s), -1);
 }
 
 /* The iteration begins with its passes, on all ranks at once. */
@@ -99,7 +86,7 @@ static void add_begin(struct rank *r)
     for (int i = 0; i < r->spans; i++)
         if (tr_trace_is_compute(&r->span[i]))
             all.end = r->span[i].end;
-    add(r, TR_TIMER_FORWARD_BACKWARD, &all);
+    add(r, span_of(TR_TIMER_FORWARD_BACKWARD, &all), -1);
 }
 
 /* From span `first` on those of its rank; returns how many. */

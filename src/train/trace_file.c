@@ -58,6 +58,31 @@ bool tr_trace_is_compute(const struct tr_span *s)
     return is_compute(s) && s->about.what >= TR_SPAN_FWD && s->about.what <= TR_SPAN_WGT;
 }
 
+struct tr_span tr_trace_pass(enum tr_instr_kind kind, struct tr_slot at, double begin, double end)
+{
+    static const uint8_t whats[] = {
+        [TR_FWD] = TR_SPAN_FWD, [TR_BWD] = TR_SPAN_BWD, [TR_WGT] = TR_SPAN_WGT};
+
+    return (struct tr_span){
+        .begin = begin,
+        .end = end,
+        .wait = -1.0,
+        .timer = kind == TR_FWD ? TR_TIMER_FORWARD_COMPUTE : TR_TIMER_BACKWARD_COMPUTE,
+        .about = {.micro = {at.micro}, .chunk = {(uint8_t)at.chunk}, .what = whats[kind]}};
+}
+
+struct tr_span tr_trace_message(int leg, struct tr_slot at, double begin, double end)
+{
+    struct tr_span x = {.begin = begin,
+                        .end = end,
+                        .timer = (uint8_t)tr_timer_for_legs(1U << leg),
+                        .about = {.what = TR_SPAN_XFER, .legs = (uint8_t)(1U << leg)}};
+
+    x.about.micro[leg] = at.micro;
+    x.about.chunk[leg] = (uint8_t)at.chunk;
+    return x;
+}
+
 static void put_stamp(FILE *f, double seconds)
 {
     time_t whole = (time_t)seconds;

@@ -6,6 +6,7 @@
 
 #include "comm/comm.h"
 #include "comm/grid.h"
+#include "pipeline/sched.h"
 #include "telemetry/trace.h"
 
 /*
@@ -39,6 +40,11 @@ enum tr_track tr_track_of_timer(const struct tr_span *s);
 /* A transfer, not a timer within one; the computation of a micro-batch, not what happens once. */
 bool tr_trace_is_transfer(const struct tr_span *s);
 bool tr_trace_is_compute(const struct tr_span *s);
+
+/* A pass of a micro-batch, and a message of one leg, from `begin` to `end`, of which nothing was
+   waiting; of a message micro -1 says that nobody knows its micro-batch. */
+struct tr_span tr_trace_pass(enum tr_instr_kind kind, struct tr_slot at, double begin, double end);
+struct tr_span tr_trace_message(int leg, struct tr_slot at, double begin, double end);
 
 struct tr_trace_rank {
     int64_t count, missing; /* spans here, and those that there was no room for */

@@ -100,7 +100,7 @@ check "and that of the simulation" has "Simulated, $(ms "$work/sim.json" p50) ms
 check "each with 16 forward passes" rects '#0072b2' 32
 check "and 16 backward passes" rects '#56b4e9' 32
 # The parts of a plan follow one another: passes, sums of gradients, update, and the rest.
-ends() { python3 - "$work/planned" "$work/plan.json" <<'PY'
+ends() { python3 - "$work/planned" "$work/plan.json" "$work/simulated" <<'PY'
 import json, sys
 spans = [e for e in json.load(open(sys.argv[1]))["traceEvents"] if e["ph"] == "X"]
 t = json.load(open(sys.argv[2]))["seconds"]
@@ -110,9 +110,14 @@ assert abs(max(e["ts"] + e["dur"] for e in spans) - 1e6 * (t["total"] - t["rest"
 for pid in {e["pid"] for e in spans}:
     own = sorted((e["ts"], e["dur"]) for e in spans if e["pid"] == pid and e["tid"] > 0)
     assert all(a[0] + a[1] <= b[0] + 0.002 for a, b in zip(own, own[1:])), pid
+def passes_of(spans):
+    return {(e["pid"], e["name"]): e["dur"] for e in spans if e["name"][0] in "FB"}
+simulated = [e for e in json.load(open(sys.argv[3]))["traceEvents"] if e["ph"] == "X"]
+ours, its = passes_of(spans), passes_of(simulated)
+assert ours.keys() == its.keys() and all(abs(ours[k] / its[k] - 1) < 1e-3 for k in ours), its
 PY
 }
-check "and its spans add up to the time of the plan" ends
+check "and spans add up to the time of the plan, with passes as simulated" ends
 
 of_a_run() {
     small_corpus && small 2 --pipeline-model-parallel-size 2 --train-iters 4 --trace "$work/real" --trace-step-start 2 \
