@@ -9,7 +9,8 @@
 #include <vector>
 
 /*
- * How one stack is left for another: by the jumps of the C library.  Under AddressSanitizer these
+ * How one stack is left for another: on x86-64 by changing the registers that a function keeps, and
+ * elsewhere by the jumps of the C library, which cost ten times as much.  Under AddressSanitizer these
  * forget what is known of a stack and make system calls for that, every time, so there it is those
  * of the compiler; who calls a function with one must not count on any register that it seems to
  * leave alone.
@@ -31,6 +32,32 @@ struct place {
 #else
 #define JUMPS __attribute__((noipa, no_sanitize_address))
 #endif
+#elif defined __x86_64__
+struct place {
+    void *stack;
+};
+/* What is kept lies on the stack that is left. */
+extern "C" void trk_emulate_swap(place *from, const place *to);
+asm(".text\n"
+    ".type trk_emulate_swap, @function\n"
+    "trk_emulate_swap:\n"
+    "    push %rbp\n"
+    "    push %rbx\n"
+    "    push %r12\n"
+    "    push %r13\n"
+    "    push %r14\n"
+    "    push %r15\n"
+    "    mov %rsp, (%rdi)\n"
+    "    mov (%rsi), %rsp\n"
+    "    pop %r15\n"
+    "    pop %r14\n"
+    "    pop %r13\n"
+    "    pop %r12\n"
+    "    pop %rbx\n"
+    "    pop %rbp\n"
+    "    ret\n"
+    ".size trk_emulate_swap, . - trk_emulate_swap\n");
+#define SWAPS
 #else
 #include <csetjmp>
 struct place {
@@ -53,7 +80,14 @@ void (*on_launch)(const kernel &k, dim3 block, size_t dynamic_shared);
 namespace
 {
 
-enum { STACK_BYTES = 256 << 10, PATTERN = 0xff };
+/* Stacks end at different places of a page, since a cache holds few lines that lie equally. */
+enum {
+    STACK_BYTES = 256 << 10,
+    STACK_ENDS = 8,
+    STACK_SHIFT = 448,
+    PATTERN = 0xff,
+    MOST_THREADS = 1024
+};
 
 enum state { READY, AT_WARP, AT_BLOCK, GONE };
 
@@ -66,15 +100,19 @@ struct slot {
     alignas(16) unsigned char bytes[SLOT_BYTES];
 };
 
-/* One per thread of a block; a fiber serves one thread after another, so that its stack is made
-   once. */
-struct fiber {
+/* What a thread runs on from its beginning until it is gone, and then another: threads that meet nobody all run
+   on one, which stays in the cache. */
+struct strand {
     place resume;
     std::unique_ptr<unsigned char[]> stack;
+    unsigned char *end;
     void *hidden = nullptr; /* what AddressSanitizer keeps of it */
-    ucontext_t start;
     bool started = false;
-    state at = GONE;
+};
+
+/* One per thread of a block. */
+struct fiber {
+    strand *on = nullptr;
     dim3 index;
     unsigned mask = 0;
     const char *op = "";
@@ -101,6 +139,9 @@ const gpu gpus[] = {
 };
 
 std::vector<std::unique_ptr<fiber>> fibers;
+state at[MOST_THREADS]; /* apart: read more often than all else */
+std::vector<std::unique_ptr<strand>> strands;
+std::vector<strand *> idle;
 std::vector<shared_array> arrays;
 std::vector<unsigned char> dynamic;
 std::map<const void *, size_t> allowed;
@@ -126,16 +167,10 @@ uint64_t draw()
     return z ^ z >> 31;
 }
 
-template <class T> void shuffle(std::vector<T> &list)
+template <class T> void shuffle(T *list, size_t count)
 {
-    for (size_t i = list.size(); i > 1; i--)
+    for (size_t i = count; i > 1; i--)
         std::swap(list[i - 1], list[draw() % i]);
-}
-
-/* A function of its own: of one that both stops and goes on gcc loses the place. */
-JUMPS void go_on(place &where)
-{
-    GO_ON(where);
 }
 
 /* Before a jump to another stack, with a place for what is hidden of this one; and after it. */
@@ -157,17 +192,63 @@ void switched(void *hidden, stack_bounds *from)
 #endif
 }
 
-/* Back to the scheduler, and on from here when it says so. */
-JUMPS void leave(state why)
-{
-    fiber *self = running;
+void fiber_main();
 
-    self->at = why;
-    if (STOP_HERE(self->resume) == 0) {
-        switch_to(of_scheduler, &self->hidden);
-        go_on(scheduler);
-    }
-    switched(running->hidden, &of_scheduler);
+#ifdef SWAPS
+void swap(place &from, const place &to)
+{
+    trk_emulate_swap(&from, &to);
+}
+
+/* As if it had been left before its first instruction: six registers, and where to return to. */
+void begin(strand *s)
+{
+    void **top = (void **)((uintptr_t)s->end / 16 * 16);
+
+    *--top = nullptr;
+    *--top = (void *)fiber_main;
+    for (int i = 0; i < 6; i++)
+        *--top = nullptr;
+    s->resume.stack = top;
+    swap(scheduler, s->resume);
+}
+#else
+/* A function of its own: of one that both stops and goes on gcc loses the place. */
+JUMPS void go_on(place &where)
+{
+    GO_ON(where);
+}
+
+JUMPS void swap(place &from, place &to)
+{
+    if (STOP_HERE(from) == 0)
+        go_on(to);
+}
+
+JUMPS void begin(strand *s)
+{
+    static ucontext_t start;
+
+    if (STOP_HERE(scheduler) != 0)
+        return;
+    getcontext(&start);
+    start.uc_stack.ss_sp = s->stack.get();
+    start.uc_stack.ss_size = (size_t)(s->end - s->stack.get());
+    start.uc_link = nullptr;
+    makecontext(&start, fiber_main, 0);
+    setcontext(&start);
+}
+#endif
+
+/* Back to the scheduler, and on from here when it says so. */
+void leave(state why)
+{
+    strand *self = running->on;
+
+    at[running_number] = why;
+    switch_to(of_scheduler, &self->hidden);
+    swap(self->resume, scheduler);
+    switched(self->hidden, &of_scheduler);
 }
 
 void fiber_main()
@@ -179,32 +260,46 @@ void fiber_main()
     }
 }
 
-JUMPS void resume(int number)
+strand *idle_strand()
+{
+    strand *s;
+
+    if (idle.empty()) {
+        s = new strand;
+        s->stack.reset(new unsigned char[STACK_BYTES]);
+        s->end = s->stack.get() + STACK_BYTES - strands.size() % STACK_ENDS * STACK_SHIFT;
+        strands.emplace_back(s);
+        return s;
+    }
+    s = idle.back();
+    idle.pop_back();
+    return s;
+}
+
+void resume(int number)
 {
     static void *hidden;
+    fiber *f = fibers[(size_t)number].get();
+    stack_bounds from;
 
-    running = fibers[(size_t)number].get();
+    running = f;
     running_number = number;
-    thread_index = running->index;
-    running->at = READY;
-    if (STOP_HERE(scheduler) != 0) {
-        stack_bounds from;
-
-        switched(hidden, &from);
-        return;
+    thread_index = f->index;
+    at[number] = READY;
+    if (!f->on)
+        f->on = idle_strand();
+    switch_to(stack_bounds{f->on->stack.get(), STACK_BYTES}, &hidden);
+    if (f->on->started) {
+        swap(scheduler, f->on->resume);
+    } else {
+        f->on->started = true;
+        begin(f->on);
     }
-    if (!running->stack)
-        running->stack.reset(new unsigned char[STACK_BYTES]);
-    switch_to(stack_bounds{running->stack.get(), STACK_BYTES}, &hidden);
-    if (running->started)
-        go_on(running->resume);
-    running->started = true;
-    getcontext(&running->start);
-    running->start.uc_stack.ss_sp = running->stack.get();
-    running->start.uc_stack.ss_size = STACK_BYTES;
-    running->start.uc_link = nullptr;
-    makecontext(&running->start, fiber_main, 0);
-    setcontext(&running->start);
+    switched(hidden, &from);
+    if (at[number] == GONE) {
+        idle.push_back(f->on);
+        f->on = nullptr;
+    }
 }
 
 int warps()
@@ -228,11 +323,11 @@ bool have_met(int warp, const fiber *f)
     for (int k = 0; k < LANES; k++) {
         if (!(f->mask >> k & 1))
             continue;
-        if (k >= lanes_of(warp) || fiber_of(warp, k)->at == GONE)
+        if (k >= lanes_of(warp) || at[warp * LANES + k] == GONE)
             stop("a mask names a lane that has left");
-        if (fiber_of(warp, k)->at != AT_WARP || fiber_of(warp, k)->mask != f->mask)
+        if (at[warp * LANES + k] != AT_WARP || fiber_of(warp, k)->mask != f->mask)
             return false;
-        if (strcmp(fiber_of(warp, k)->op, f->op) != 0)
+        if (fiber_of(warp, k)->op != f->op && strcmp(fiber_of(warp, k)->op, f->op) != 0)
             stop("lanes of a warp meet at different instructions");
     }
     return true;
@@ -268,7 +363,7 @@ void let_go(int warp, fiber *first)
         f = fiber_of(warp, k);
         first->met[k] = f->mine;
         f->all = first->met;
-        f->at = READY;
+        at[warp * LANES + k] = READY;
     }
     if (strcmp(first->op, "__syncwarp") == 0)
         tell_one_another(warp, first->mask);
@@ -282,7 +377,7 @@ bool release_warp(int warp)
     for (int i = 0; i < lanes_of(warp); i++) {
         fiber *f = fiber_of(warp, i);
 
-        if (f->at != AT_WARP)
+        if (at[warp * LANES + i] != AT_WARP)
             continue;
         if (!(f->mask >> i & 1))
             stop("a lane is not in the mask that it gives");
@@ -297,7 +392,7 @@ bool release_warp(int warp)
 bool warp_is_ready(int warp)
 {
     for (int i = 0; i < lanes_of(warp); i++)
-        if (fibers[(size_t)(warp * LANES + i)]->at == READY)
+        if (at[warp * LANES + i] == READY)
             return true;
     return false;
 }
@@ -305,16 +400,17 @@ bool warp_is_ready(int warp)
 /* Until its lanes wait for the block or for lanes that wait for something else. */
 void run_warp(int warp)
 {
-    std::vector<int> order;
+    const int lanes = lanes_of(warp);
+    int order[LANES];
 
-    for (int i = 0; i < lanes_of(warp); i++)
-        order.push_back(warp * LANES + i);
+    for (int i = 0; i < lanes; i++)
+        order[i] = warp * LANES + i;
     do {
         if (state_of_seed)
-            shuffle(order);
-        for (int i : order)
-            if (fibers[(size_t)i]->at == READY)
-                resume(i);
+            shuffle(order, (size_t)lanes);
+        for (int i = 0; i < lanes; i++)
+            if (at[order[i]] == READY)
+                resume(order[i]);
     } while (release_warp(warp) || warp_is_ready(warp));
 }
 
@@ -324,13 +420,13 @@ bool pass_barrier()
     bool any = false;
 
     for (int i = 0; i < threads; i++) {
-        if (fibers[(size_t)i]->at == AT_WARP)
+        if (at[i] == AT_WARP)
             stop("threads wait for one another: some at a barrier of their warp for ever");
-        any |= fibers[(size_t)i]->at == AT_BLOCK;
+        any |= at[i] == AT_BLOCK;
     }
     for (int i = 0; i < threads; i++)
-        if (fibers[(size_t)i]->at == AT_BLOCK)
-            fibers[(size_t)i]->at = READY;
+        if (at[i] == AT_BLOCK)
+            at[i] = READY;
     epoch++;
     return any;
 }
@@ -338,7 +434,7 @@ bool pass_barrier()
 bool all_at_barrier()
 {
     for (int i = 0; i < threads; i++)
-        if (fibers[(size_t)i]->at == READY || fibers[(size_t)i]->at == AT_WARP)
+        if (at[i] == READY || at[i] == AT_WARP)
             return false;
     return true;
 }
@@ -380,7 +476,7 @@ void begin_block(size_t shared_bytes)
         fiber *f = fibers[(size_t)i].get();
         unsigned n = (unsigned)i;
 
-        f->at = READY;
+        at[i] = READY;
         f->index = dim3(n % block_size.x, n / block_size.x % block_size.y,
                         n / (block_size.x * block_size.y));
     }
@@ -554,14 +650,14 @@ void run(const kernel &k, dim3 grid, dim3 block, size_t shared_bytes,
     grid_size = grid;
     body = &thread;
     now = k;
-    if (threads < 1 || threads > 1024 || blocks == 0 || grid.y > 65535 || grid.z > 65535)
+    if (threads < 1 || threads > MOST_THREADS || blocks == 0 || grid.y > 65535 || grid.z > 65535)
         stop("a GPU takes neither such a block nor such a grid");
     while (fibers.size() < (size_t)threads)
         fibers.emplace_back(new fiber);
     for (uint64_t i = 0; i < blocks; i++)
         order[i] = i;
     if (state_of_seed)
-        shuffle(order);
+        shuffle(order.data(), blocks);
     for (uint64_t b : order) {
         block_index = dim3((unsigned)(b % grid.x), (unsigned)(b / grid.x % grid.y),
                            (unsigned)(b / ((uint64_t)grid.x * grid.y)));
