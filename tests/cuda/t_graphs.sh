@@ -10,22 +10,22 @@
 program=${GRAPHS_PROGRAM:-$PWD/tests/cuda/trireme-fake}
 [ -x "$program" ] || skip_all "no headers of CUDA or no C++ compiler: see configure"
 
-# name, ranks, launches of graphs on all ranks at least, then options.  Of the 5 steps the first begins without
+# name, ranks, launches of graphs on all ranks at least, then options.  Of the 4 steps the first begins without
 # graphs; evaluation has passes of its own.  Those behind "long" need --all.
 table='
-accumulated  1 30 --global-batch-size 4
-single       1 4  --global-batch-size 1
-halves       1 30 --global-batch-size 4 --bf16 --recompute-granularity full --recompute-method block --recompute-num-layers 1
-pipeline     2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --checkpoint-activations
-rotary       2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --model-family gpt-neox --reset-position-ids
-sharded      2 20 --global-batch-size 6 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000
+accumulated  1 22 --global-batch-size 4
+single       1 3  --global-batch-size 1
+halves       1 22 --global-batch-size 4 --bf16 --recompute-granularity full --recompute-method block --recompute-num-layers 1
+pipeline     2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --checkpoint-activations
+rotary       2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --model-family gpt-neox --reset-position-ids
+sharded      2 15 --global-batch-size 6 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000
 long
-scaled       1 30 --global-batch-size 4 --fp16 --initial-loss-scale 1024 --loss-scale-window 1
-documents    1 30 --global-batch-size 4 --reset-attention-mask --reset-position-ids --eod-mask-loss
-zero-bubble  2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --pipeline-schedule zb-h1
-interleaved  2 40 --global-batch-size 6 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
-groups       1 30 --global-batch-size 4 --model-family qwen3 --num-query-groups 2 --kv-channels 12 --reset-attention-mask
-after        1 30 --global-batch-size 4 --model-family opt-350m --word-embed-proj-dim 16 --checkpoint-activations
+scaled       1 22 --global-batch-size 4 --fp16 --initial-loss-scale 1024 --loss-scale-window 1
+documents    1 22 --global-batch-size 4 --reset-attention-mask --reset-position-ids --eod-mask-loss
+zero-bubble  2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --pipeline-schedule zb-h1
+interleaved  2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+groups       1 22 --global-batch-size 4 --model-family qwen3 --num-query-groups 2 --kv-channels 12 --reset-attention-mask
+after        1 22 --global-batch-size 4 --model-family opt-350m --word-embed-proj-dim 16 --checkpoint-activations
 '
 only=${GRAPHS_ONLY:-}
 [ -n "$only${TR_TEST_ALL:-}" ] || table=$(echo "$table" | sed '/^long$/,$d')
@@ -38,7 +38,7 @@ check "a dataset is built" small_corpus
 # shellcheck disable=SC2034 # of the file that was sourced
 trireme=$program
 
-iterations=5
+iterations=4
 # train RANKS NAME OPTION...: $work/NAME.log, .losses, .sums
 train() {
     train_ranks=$1 train_name=$2
