@@ -14,9 +14,11 @@ BUILT_SOURCES += src/cmd/pages.inc
 CLEANFILES += src/cmd/pages.inc
 EXTRA_DIST += build-aux/pages.awk
 src/cmd/search.$(OBJEXT): src/cmd/pages.inc
-src/cmd/pages.inc: $(srcdir)/build-aux/pages.awk $(wildcard $(srcdir)/docs/*.md) $(srcdir)/CONTRIBUTING.md
+# The index of the pages has no words of its own.
+PAGES_MD = $(sort $(filter-out %/README.md,$(wildcard $(srcdir)/docs/*.md))) $(srcdir)/CONTRIBUTING.md
+src/cmd/pages.inc: $(srcdir)/build-aux/pages.awk $(PAGES_MD)
 	$(AM_V_GEN)$(MKDIR_P) src/cmd && $(AWK) -v folder='$(docsdir)' -f $(srcdir)/build-aux/pages.awk \
-		$(srcdir)/docs/*.md $(srcdir)/CONTRIBUTING.md >$@.tmp && mv $@.tmp $@
+		$(PAGES_MD) >$@.tmp && mv $@.tmp $@
 
 # trireme data.
 trireme_SOURCES += \

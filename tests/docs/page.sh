@@ -6,7 +6,9 @@
 #   $blocks                             how many there are (a number)
 #   run_blocks                          a check each; what block N said is in $work/out.N
 #
-# Set before run_blocks: $within, words that a block is run with, and $after, a command to run after each.
+# Set before run_blocks: $within, words that a block is run with; $after, a command to run after each; $elsewhere, a line
+# for each block that is not run here, its first command, a bar, and where it is tried or what it needs.  Such a block is
+# still read by a shell, and one that is listed and not on the page fails.
 ! grep -q -e --plot "$page" || command -v gnuplot > /dev/null 2>&1 || skip_all "gnuplot is not installed"
 blocks=$(grep -c '^```sh$' "$page")
 
@@ -29,16 +31,36 @@ block() {
         on { print }' "$page"
 }
 
+# first N: the first command of a block, without a comment behind it.
+first() { block "$1" | sed '/^#/d; /^$/d; /^export /d; s/ *#.*//' | head -n 1; }
+# listed N: is it in $elsewhere?  Where is then in $where.
+listed() {
+    where=$(printf '%s\n' "${elsewhere-}" | first=$(first "$1") awk -F ' [|] ' '$1 != "" && $1 == ENVIRON["first"] { print $2 }')
+    [ -n "$where" ]
+}
+all_listed_are_there() {
+    printf '%s\n' "$elsewhere" | while IFS= read -r line; do
+        n=$blocks
+        while [ "$n" -gt 0 ] && [ "$(first "$n")" != "${line% | *}" ]; do n=$((n - 1)); done
+        [ "$n" -gt 0 ] || { echo "no block begins with ${line% | *}"; return 1; }
+    done
+}
+
 run_blocks() {
     n=0
     while [ $n -lt "$blocks" ]; do
         n=$((n + 1))
         { grep -h '^export ' "$work"/blocks/* 2> /dev/null; block $n; } > "$work/script"
         block $n > "$work/blocks/$n"
-        first=$(grep -v '^export ' "$work/blocks/$n" | head -n 1)
-        check "block $n: ${first:-exports}" sh -c "cd '$work/study' && ${within:-timeout 600} sh -eu '$work/script'"
+        if listed $n; then
+            check "block $n: $(first $n) ($where)" sh -n "$work/script"
+            continue
+        fi
+        name=$(first $n)
+        check "block $n: ${name:-exports}" sh -c "cd '$work/study' && ${within:-timeout 600} sh -eu '$work/script'"
         echo "$tap_out" > "$work/out.$n"
         ${after:-:}
     done
+    [ -z "${elsewhere-}" ] || check "all blocks that are tried elsewhere are on the page" all_listed_are_there
 }
 has() { grep -qE -e "$1" "$2" || { cat "$2"; return 1; }; }
