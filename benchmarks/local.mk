@@ -4,7 +4,7 @@ BENCHMARKS = benchmarks/bench_adam benchmarks/bench_clock benchmarks/bench_data 
 	benchmarks/bench_step benchmarks/bench_tokenize
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
-EXTRA_DIST += benchmarks/README.md benchmarks/build_data.sh benchmarks/lib.sh benchmarks/startup.sh benchmarks/slow.sh \
+EXTRA_DIST += benchmarks/README.md benchmarks/packages benchmarks/build_data.sh benchmarks/lib.sh benchmarks/startup.sh benchmarks/slow.sh \
 	benchmarks/checkpoint.sh benchmarks/async.sh benchmarks/sim.sh benchmarks/weights.sh benchmarks/adam.sh benchmarks/offload.sh benchmarks/peers.sh \
 	benchmarks/peers/llmc_step.c benchmarks/peers/pytorch_gpt.py \
 	benchmarks/peers/pytorch_gpu.py benchmarks/peers/pytorch_adam.py \

@@ -28,11 +28,11 @@ words() { grep -oE -e '--[A-Za-z][A-Za-z0-9_-]*'; }
     echo --version
     echo --with-NAME
 } >"$known"
-# Of Slurm, MPI, git, apt and the shell, in scripts and examples.
+# Of Slurm, MPI, git, apt, nvidia-smi, autoconf and the shell, in scripts and examples.
 others='^--(account|array|gpu-bind|gpus-per-node|gpus-per-task|profile-from-start|bind-to|cpus-per-task|constraint|dependency|exclusive|gres|hint|job-name'
 others="$others|kill-on-bad-exit|mpi|nodes|ntasks|ntasks-per-node|open-mode|oversubscribe|output|partition"
 others="$others|qos|requeue|signal|time|wait|map-by|allow-run-as-root|no-install-recommends|append|max-count"
-others="$others|state|kill-on-invalid-dep|no-requeue|test-only|wrap|rcfile|conf|exclude|distribution)\$"
+others="$others|state|kill-on-invalid-dep|no-requeue|test-only|wrap|rcfile|conf|exclude|distribution|query-gpu|recheck)\$"
 
 set -- "$srcdir/README" "$srcdir/README.md" "$srcdir/CONTRIBUTING.md" "$srcdir"/docs/*.md \
     "$srcdir"/jobs/* "$srcdir"/jobs/models/*

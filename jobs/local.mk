@@ -1,4 +1,4 @@
-EXTRA_DIST += jobs/packages jobs/quickstart jobs/setup tests/run
+EXTRA_DIST += jobs/packages jobs/quickstart jobs/setup tests/packages tests/run
 # What users copy, where `module help trireme` says, under the names that they have here: job files and what
 # starts a session, then the library that those source, machines, models and
 # published logs.

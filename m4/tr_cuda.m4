@@ -30,6 +30,7 @@ AC_LANG_POP([C++])
 #   CUDA_HEADERS   those folders alone, also where there are headers and no nvcc
 #   CUDA_LIBS      cudart; of the others only the path by which dlopen() finds them
 #   CUDA_CODE      of nvcc: which GPUs there is code for; NVCC_HOST names its host compiler
+#   CUDA_ARCHS     the same for people, as in 80,90; CUDA_LACKS says why there is none
 # and tr_have_CUDA, tr_have_NCCL, tr_have_CUDNN, tr_have_CUDA_HEADERS.  The libraries of the driver are
 # never linked: the program must start where there is no GPU.
 AC_DEFUN([TR_CUDA], [
@@ -44,7 +45,8 @@ AC_ARG_WITH([cudnn], [AS_HELP_STRING([--with-cudnn[=DIR]], [where cuDNN is insta
 AC_ARG_WITH([cuda-arch],
   [AS_HELP_STRING([--with-cuda-arch=LIST],
     [GPUs to make code for, as in 75,80,90 [those of 70,80,90 that nvcc knows]; newer ones than the
-     last compile it when they first run it])], [], [with_cuda_arch=check])
+     last compile it when they first run it; native: those of this machine; none: no kernels, but the
+     tests of the backend that need headers only])], [], [with_cuda_arch=check])
 AC_ARG_ENABLE([shared-cudart],
   [AS_HELP_STRING([--enable-shared-cudart],
     [take libcudart.so from the system when the program starts])])
@@ -55,6 +57,10 @@ AC_SUBST([CUDA_CPPFLAGS])
 AC_SUBST([CUDA_HEADERS])
 AC_SUBST([CUDA_LIBS])
 AC_SUBST([CUDA_CODE])
+AC_SUBST([CUDA_ARCHS])
+AC_SUBST([CUDA_LACKS])
+AC_SUBST([with_cuda])
+AC_SUBST([with_cuda_arch])
 AC_SUBST([NVCC_HOST])
 tr_have_CUDA=no tr_have_NCCL=no tr_have_CUDNN=no tr_have_CUDA_HEADERS=no
 tr_cuda_how="none: --backend cuda is refused"
@@ -69,6 +75,7 @@ AS_IF([test $tr_have_CUDA = yes], [AC_MSG_RESULT([yes, $tr_cuda_dir])],
       [AC_MSG_RESULT([headers in $tr_cuda_dir, and $tr_cuda_lacks])],
       [AC_MSG_RESULT([no])])
 AS_IF([test $tr_have_CUDA = yes], [TR_CUDA_ARCHS])
+AS_IF([test $tr_have_CUDA = yes], [CUDA_ARCHS=$tr_cuda_archs], [CUDA_LACKS=$tr_cuda_lacks])
 AS_CASE([$with_cuda], [check | no], [],
   [AS_IF([test $tr_have_CUDA = no],
     [AC_MSG_ERROR([--with-cuda=$with_cuda: $tr_cuda_lacks; config.log has what was tried])])])
@@ -133,10 +140,11 @@ for tr_cuda_dir; do
   AS_IF([test $tr_have_CUDA = yes || test -z "$tr_cuda_dir"], [continue])
   TR_CUDA_TRY
 done
-AS_IF([test $tr_have_CUDA = no], [
-  tr_cuda_dir=$tr_headers_dir
-],
-  [tr_cuda_dir=$tr_whole_dir])
+AS_IF([test $tr_have_CUDA = no], [tr_cuda_dir=$tr_headers_dir], [tr_cuda_dir=$tr_whole_dir])
+AS_IF([test "x$with_cuda_arch" = xnone], [
+  tr_have_CUDA=no
+  tr_cuda_lacks="--with-cuda-arch=none leaves kernels out"
+  tr_cuda_how="none: --with-cuda-arch=none; --backend cuda is refused"])
 AS_CASE([$tr_cuda_dir], ["" | /usr], [], [CUDA_HEADERS="-isystem $tr_cuda_dir/include"])
 ])
 
@@ -225,6 +233,7 @@ tr_cuda_archs=
 tr_newest=0
 AS_CASE([$with_cuda_arch],
   [check], [tr_wanted="70 80 90"],
+  [native], [TR_CUDA_NATIVE],
   [tr_wanted=`AS_ECHO(["$with_cuda_arch"]) | tr ',;' '  '`])
 for tr_arch in $tr_wanted; do
   AS_CASE([" $tr_known "],
@@ -236,10 +245,38 @@ for tr_arch in $tr_wanted; do
       [AC_MSG_ERROR([--with-cuda-arch=$with_cuda_arch: $NVCC makes no code for $tr_arch, but for
 $tr_known])])])
 done
-AS_IF([test -z "$tr_cuda_archs"],
+AS_IF([test -n "$tr_cuda_archs"],
+  [AC_MSG_RESULT([$tr_cuda_archs])
+   TR_CUDA_COMPILES],
+  [test "$with_cuda_arch" = native],
+  [AC_MSG_RESULT([none: $tr_cuda_lacks])
+   tr_have_CUDA=no
+   tr_cuda_how="none: $tr_cuda_lacks"],
   [AC_MSG_ERROR([$NVCC makes code for none of 70, 80 and 90: name others with --with-cuda-arch])])
+CPPFLAGS=$tr_save_CPPFLAGS
+])
+
+# TR_CUDA_NATIVE: $tr_wanted is what to make code for so that the GPUs of this machine have some: their own, or the
+# newest older code that nvcc knows.  Those before sm_70 have no kernels here.
+AC_DEFUN([TR_CUDA_NATIVE], [
+tr_wanted=
+tr_cuda_lacks="nvidia-smi names no GPU"
+for tr_gpu in `timeout 10 nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>&AS_MESSAGE_LOG_FD |
+    sed -n 's/^\(@<:@0-9@:>@*\)\.\(@<:@0-9@:>@\)$/\1\2/p' | sort -un`; do
+  tr_cuda_lacks="nvcc makes no code for sm_$tr_gpu, or for nothing before sm_70"
+  tr_best=0
+  for tr_arch in $tr_known; do
+    AS_IF([test "$tr_arch" -ge 70 && test "$tr_arch" -le "$tr_gpu" && test "$tr_arch" -gt $tr_best],
+          [tr_best=$tr_arch])
+  done
+  AS_CASE([" $tr_wanted "], [*" $tr_best "*], [],
+          [AS_IF([test $tr_best -gt 0], [tr_wanted="$tr_wanted $tr_best"])])
+done
+])
+
+# TR_CUDA_COMPILES: the newest of $tr_cuda_archs as PTX, too, and whether nvcc compiles a kernel.
+AC_DEFUN([TR_CUDA_COMPILES], [
 CUDA_CODE="$CUDA_CODE -gencode arch=compute_$tr_newest,code=compute_$tr_newest"
-AC_MSG_RESULT([$tr_cuda_archs])
 
 # Code for three kinds of GPUs and lines for profilers take a sixth of the room, and drivers from CUDA 12.4
 # on know how; those of 13 are newer.
@@ -262,5 +299,4 @@ AS_IF([$NVCC $NVCC_HOST $CUDA_CODE -c -o conftest.o conftest.cu \
    tr_cuda_lacks="$NVCC does not compile a kernel; NVCC_CCBIN= names a host compiler that it takes"
    tr_cuda_how="none: $tr_cuda_lacks"])
 rm -f conftest.cu conftest.o
-CPPFLAGS=$tr_save_CPPFLAGS
 ])
