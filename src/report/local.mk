@@ -12,6 +12,8 @@ libtrireme_a_SOURCES += \
 	src/report/compare.h \
 	src/report/draw.c \
 	src/report/draw.h \
+	src/report/draw_page.c \
+	src/report/draw_page.h \
 	src/report/draw_picture.c \
 	src/report/draw_script.c \
 	src/report/draw_text.c \
