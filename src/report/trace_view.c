@@ -231,10 +231,9 @@ static char *title_of(const struct part *p, int64_t number, bool alone)
     char *what = measured ? tr_format("teration %" PRId64 " on ", number) : tr_format("%s", "");
     char *rows = t->rows < t->ranks ? tr_format("%" PRId64 " of ", t->rows) : tr_format("%s", "");
     char *ranks = tr_format("%s%" PRId64 " rank%s", rows, t->ranks, tr_plural(t->ranks));
-    char *title = alone && measured
-                      ? tr_format("I%s%s", what, ranks)
-                      : tr_format("%c%s, %.4g ms: %s%s%s", t->from[0] - 'a' + 'A', t->from + 1,
-                                  1e-3 * (p->to - p->from), measured ? "i" : "", what, ranks);
+    char *title = alone ? tr_format("I%s%s", what, ranks)
+                        : tr_format("%c%s, %.4g ms: %s%s%s", t->from[0] - 'a' + 'A', t->from + 1,
+                                    1e-3 * (p->to - p->from), measured ? "i" : "", what, ranks);
 
     free(what);
     free(rows);
@@ -304,7 +303,7 @@ static enum tr_status open_part(struct part *p, int64_t iteration, bool alone)
     tr_trace_window(t, number - t->first, &p->from, &p->to);
     if (!(p->to - p->from >= LEAST_US))
         return TR_FAIL(TR_EDATA, "the trace says nothing of iteration %" PRId64, number);
-    name_rows(p, number, alone);
+    name_rows(p, number, alone && strcmp(t->from, "measured") == 0);
     return TR_OK;
 }
 
