@@ -23,8 +23,8 @@ struct tr_device {
     float *scratch; /* of the cpu backend: SCRATCH_FLOATS for each thread */
     float *room;    /* of the cpu backend, room_floats of it, or NULL */
     int64_t room_floats;
-    struct tr_dnnl *dnnl;           /* of the cpu backend: what multiplies bf16, or NULL */
-    const struct tr_bf16 *bf16;     /* of the cpu backend: small blocks of bf16, or NULL: in float */
+    struct tr_dnnl *dnnl;       /* of the cpu backend: what multiplies bf16, or NULL */
+    const struct tr_bf16 *bf16; /* of the cpu backend: small blocks of bf16, or NULL: in float */
     char vectors[32], kernels[128]; /* for kernels() of the cpu backend */
     char line[160];                 /* for describe() */
     double mark[TR_MARKS];          /* seconds on the monotonic clock */
