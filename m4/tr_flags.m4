@@ -33,9 +33,10 @@ AC_ARG_ENABLE([sanitizers],
 AC_ARG_ENABLE([libfuzzer],
   [AS_HELP_STRING([--enable-libfuzzer], [build tests/fuzzing with the libFuzzer of clang])])
 
+# Lines and names of functions, for backtraces; with -g objects are three times as large, and each test is linked with all.
 AS_IF([test $tr_own_CFLAGS = yes], [
-  CFLAGS="-g -O3"
-  AS_IF([test "x$enable_sanitizers" = xyes], [CFLAGS="-g -O1"])
+  CFLAGS="-g1 -O3"
+  AS_IF([test "x$enable_sanitizers" = xyes], [CFLAGS="-g1 -O1"])
   AS_IF([test "x$with_march" = x && test "x$enable_native" != xno], [with_march=native])])
 AS_CASE([$with_march], ["" | no], [], [yes], [AC_MSG_ERROR([--with-march needs a name])],
   [TR_TRY_CFLAG([-march=$with_march], [CFLAGS])
