@@ -13,6 +13,17 @@ below() { awk -v n="$1" -v u="$2" 'BEGIN { print int(n * u) }'; }
 # count PATTERN LOG: lines of a log so far.
 count() { grep -c "$1" "$2"; }
 
+# until_lines LOG LAUNCHER N PATTERN: until the log has N such lines, at once when the last one comes.
+until_lines() {
+    mkfifo "$work/lines.$tries"
+    tail -n +1 -f --pid="$2" "$1" > "$work/lines.$tries" &
+    until_tail=$!
+    grep -m "$3" "$4" < "$work/lines.$tries" > "$work/lines"
+    kill $until_tail
+    rm "$work/lines.$tries"
+    [ "$(wc -l < "$work/lines")" -eq "$3" ]
+}
+
 # kill_one LOG LAUNCHER TRY: SIGKILL to one rank; its launcher then ends the others.  Half of the deaths
 # come up to KILL_WITHIN seconds (0.015) after the beginning of a save, half after some iterations; TRY says when and whom.
 kill_one() {
@@ -23,7 +34,7 @@ kill_one() {
         pattern='^ iteration' lines=$((2 + $(below 8 "$kill_when"))) delay=0.00$(($3 % 8))
     fi
     lines=$((lines + $(count "$pattern" "$1")))
-    while [ "$(count "$pattern" "$1")" -lt $lines ]; do sleep 0.01; done
+    until_lines "$1" "$2" $lines "$pattern" || return
     sleep "$delay"
     victim=$(rank_pids "$2" |
         awk -v u="$kill_whom" '{ p[NR] = $1 } END { if (NR) print p[int(u * NR) + 1] }')

@@ -10,11 +10,12 @@
 
 # name, iterations, kills, how many at least, options; the others with TR_TEST_ALL.
 table='
-gpt2     150 10 4 --pipeline-model-parallel-size 2
+gpt2      60  4 2 --pipeline-model-parallel-size 2
 adasum    60  3 1 --dp-mode adasum
 mistral   60  3 1 --model-family mistral --num-query-groups 1 --window-size 7 --tensor-model-parallel-size 2
 '
 more='
+longer   150 10 4 --pipeline-model-parallel-size 2
 opt-350m 100 10 4 --model-family opt-350m --word-embed-proj-dim 16 --use-distributed-optimizer
 gemma    100 10 4 --model-family gemma --kv-channels 16 --pipeline-model-parallel-size 2
 gptj     100 10 4 --model-family gptj --tensor-model-parallel-size 2 --sequence-parallel
