@@ -16,11 +16,21 @@ small_corpus() {
         "$work/text.txt" > "$work/build.log" 2>&1
 }
 
-# small RANKS OPTION...: train the small model.
+# small RANKS OPTION...: train the small model.  refused RANKS OPTION...: look at options that so many ranks would refuse
+# before they train; one process says the same sentence as many.
 small() {
-    small_ranks=$1
+    small_by="ranks $1" small_only=
     shift
-    ranks "$small_ranks" "$trireme" train --num-layers 4 --hidden-size 32 \
+    small_train "$@"
+}
+refused() {
+    small_by='' small_only="--dry-run --world-size $1"
+    shift
+    small_train "$@"
+}
+# shellcheck disable=SC2086 # lists of words
+small_train() {
+    $small_by "$trireme" train $small_only --num-layers 4 --hidden-size 32 \
         --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 \
         --tokenizer-type bytes --data-path "$work/corpus_text_document" --split 90,5,5 \
         --micro-batch-size 1 \

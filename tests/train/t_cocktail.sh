@@ -38,11 +38,23 @@ half() {
 # How many files of ranks there are.
 rank_files() { find "$1" -name 'rank-0000[0-3].replica' | wc -l; }
 
-# resumes NAME OPTION...
+# resumes NAME OPTION...: after a stop.  goes_on NAME OPTION...: from a checkpoint of the run itself.
 resumes() {
     resumes_name=$1
     shift
-    whole "$resumes_name" "$@" && half "$resumes_name" 5 "$@" || return 1
+    whole "$resumes_name" "$@" && half "$resumes_name" 5 "$@" && is_whole
+}
+goes_on() {
+    resumes_name=$1
+    shift
+    whole "$resumes_name" "$@" --save-interval 5 || return 1
+    small 4 "$@" --train-iters 10 --load "$work/$resumes_name" --ckpt-step 5 --save "$work/$resumes_name.half" \
+        > "$work/$resumes_name.more.log" 2>&1 || { cat "$work/$resumes_name.more.log"; return 1; }
+    { head -n 5 "$work/$resumes_name.losses"; losses "$work/$resumes_name.more.log" 10; } > "$work/$resumes_name.half.losses"
+    sums "$work/$resumes_name.half" > "$work/$resumes_name.half.sums"
+    is_whole
+}
+is_whole() {
     diff "$work/$resumes_name.losses" "$work/$resumes_name.half.losses" &&
         [ -s "$work/$resumes_name.sums" ] &&
         diff "$work/$resumes_name.sums" "$work/$resumes_name.half.sums"
@@ -50,13 +62,13 @@ resumes() {
 check "four replicas resume with the same bits" resumes d4 $cocktail
 check "two replicas of two stages, too" resumes d2p2 $cocktail --pipeline-model-parallel-size 2 \
     --random-method random_wo_replacement
-check "two replicas of two tensor ranks, too" resumes d2w2 $cocktail --quant-bits 8 \
+check "two replicas of two tensor ranks go on" goes_on d2w2 $cocktail --quant-bits 8 \
     --tensor-model-parallel-size 2 --sequence-parallel --random-method random_w_replacement
-check "with fp16, too" resumes fp16 $cocktail --fp16 --initial-loss-scale 65536
-check "with bf16 and chunks, too" resumes bf16 $cocktail --bf16 --pipeline-model-parallel-size 2 \
+check "with fp16, too" goes_on fp16 $cocktail --fp16 --initial-loss-scale 65536
+check "with bf16 and chunks, too" goes_on bf16 $cocktail --bf16 --pipeline-model-parallel-size 2 \
     --num-virtual-stages-per-pipeline-rank 2
-check "replicas that exchange nothing, too" resumes local --dp-mode local --train-warmup-steps 1
-check "without loss, too" resumes exact --dp-mode cocktail_sgd --quant-bits 32 --topk-ratio 1 \
+check "replicas that exchange nothing, too" goes_on local --dp-mode local --train-warmup-steps 1
+check "without loss, too" goes_on exact --dp-mode cocktail_sgd --quant-bits 32 --topk-ratio 1 \
     --randomp-ratio 1
 
 # The files of ranks belong to places, so the other order of ranks goes on with the same bits; other stages do not.
@@ -230,15 +242,15 @@ back_said() {
 check "and what was wrong" back_said
 
 once=--train-iters=2
-fails "ZeRO" 64 "--use-distributed-optimizer" small 2 $cocktail --use-distributed-optimizer "$once"
-fails "no such number of bits" 64 "--quant-bits 9" small 2 $cocktail --quant-bits 9 "$once"
-fails "nothing kept" 64 "--topk-ratio" small 2 $cocktail --topk-ratio 0 "$once"
-fails "nothing chosen" 64 "--randomp-ratio" small 2 $cocktail --randomp-ratio 0 "$once"
-fails "an option of another mode" 64 "--quant-bits" small 2 --quant-bits 4 "$once"
-fails "a mode that its authors have" 64 "use cocktail_sgd" small 2 --dp-mode cocktail_sgd_grad "$once"
-fails "a distance that draws nothing" 64 "--quant-min-stochastic-distance 0.6" small 2 $cocktail --quant-stochastic \
+fails "ZeRO" 64 "--use-distributed-optimizer" refused 2 $cocktail --use-distributed-optimizer "$once"
+fails "no such number of bits" 64 "--quant-bits 9" refused 2 $cocktail --quant-bits 9 "$once"
+fails "nothing kept" 64 "--topk-ratio" refused 2 $cocktail --topk-ratio 0 "$once"
+fails "nothing chosen" 64 "--randomp-ratio" refused 2 $cocktail --randomp-ratio 0 "$once"
+fails "an option of another mode" 64 "--quant-bits" refused 2 --quant-bits 4 "$once"
+fails "a mode that its authors have" 64 "use cocktail_sgd" refused 2 --dp-mode cocktail_sgd_grad "$once"
+fails "a distance that draws nothing" 64 "--quant-min-stochastic-distance 0.6" refused 2 $cocktail --quant-stochastic \
     --quant-min-stochastic-distance .6 "$once"
-fails "draws of another mode" 64 "--quant-stochastic" small 2 --quant-stochastic "$once"
+fails "draws of another mode" 64 "--quant-stochastic" refused 2 --quant-stochastic "$once"
 
 # Draws follow from the seed, the replica and the round: the same with other threads and after a stop.
 drawn() {
