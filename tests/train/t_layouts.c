@@ -2,6 +2,7 @@
 #include "train/tiny.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -9,6 +10,7 @@
  * and interleaved where it can be, the losses of five iterations with dropout on are those of the
  * first layout.  Sums are taken in another order in each layout, so they differ by rounding; 1e-5 is
  * what ten steps of that may become, of which it sees five, and a single wrong dropout mask or weight shows at 1e-2.
+ * A batch of 8 is as many micro-batches as eight stages with two chunks each need; TR_TEST_ALL asks for twice as many.
  */
 enum { ITERATIONS = 5, LAYERS = 16 };
 #define TOLERANCE 1e-5
@@ -28,9 +30,9 @@ static void losses_of(int w, int p, int k, const char *more, double loss[ITERATI
     if (k > 1)
         snprintf(chunks, sizeof chunks, "--num-virtual-stages-per-pipeline-rank %d", k);
     snprintf(options, sizeof options,
-             MODEL "--num-layers %d --global-batch-size 16 --train-iters %d --lr-warmup-iters 2 "
+             MODEL "--num-layers %d --global-batch-size %d --train-iters %d --lr-warmup-iters 2 "
                    "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d %s %s",
-             LAYERS, ITERATIONS, w, p, chunks, more);
+             LAYERS, getenv("TR_TEST_ALL") ? 16 : 8, ITERATIONS, w, p, chunks, more);
     tiny_open(&r, &c, options, tiny_sample);
     for (int i = 0; i < ITERATIONS; i++) {
         struct tr_step_result result;
