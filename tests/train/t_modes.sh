@@ -3,8 +3,8 @@
 # shellcheck disable=SC2154,SC1091,SC2086
 # Modes of replicas: a run that is killed with SIGKILL at random moments, also while it saves, and started again each
 # time, ends with the losses, norms, weights and moments of the run that was never broken, to the bit.  And the
-# checkpoint of a lossless one goes on in three other lossless modes, with the same losses but for rounding.
-# Each mode twice, and with TR_TEST_ALL 20 times, five in each of four layouts; TR_TEST_KILLS, of a layout, and
+# checkpoint of a lossless one goes on in the next lossless mode, with TR_TEST_ALL in three others, with the same losses
+# but for rounding.  Each mode twice, and with TR_TEST_ALL 20 times, five in each of four layouts; TR_TEST_KILLS, of a layout, and
 # TR_TEST_SEED set other numbers.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
@@ -47,8 +47,8 @@ tensor   1e-3 4 --tensor-model-parallel-size 2 --bf16 --sequence-parallel
 four     1e-5 4
 stages   1e-5 6 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 2
 '
-want=${TR_TEST_KILLS:-2} iterations=24 others=3
-[ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-5} iterations=40 layouts="$layouts$more" modes="$modes$more_modes" lossy="$lossy$more_lossy"
+want=${TR_TEST_KILLS:-2} iterations=24 others=1
+[ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-5} iterations=40 others=3 layouts="$layouts$more" modes="$modes$more_modes" lossy="$lossy$more_lossy"
 
 # rows TABLE: without empty lines.  names TABLE, rest TABLE NAME: of a row, what stands behind its name.
 rows() { echo "$1" | grep .; }
