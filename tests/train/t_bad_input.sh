@@ -12,42 +12,42 @@ once=--train-iters=2
 
 fails "an unknown option names the nearest" 64 "--num-layers" small 1 --num-layer 3 "$once"
 fails "Adasum of three replicas" 64 "power of two" small 3 --dp-mode adasum --global-batch-size 6 "$once"
-fails "Adasum of a tied embedding" 64 "--untie-embeddings" small 4 --dp-mode adasum \
+fails "Adasum of a tied embedding" 64 "--untie-embeddings" refused 4 --dp-mode adasum \
     --pipeline-model-parallel-size 2 "$once"
-fails "Adasum of parts" 64 "--sequence-parallel" small 4 --dp-mode adasum --tensor-model-parallel-size 2 \
+fails "Adasum of parts" 64 "--sequence-parallel" refused 4 --dp-mode adasum --tensor-model-parallel-size 2 \
     --sequence-parallel "$once"
-fails "a parameter server and ZeRO" 64 "--zero-stage" small 2 --dp-mode central_ps --zero-stage 2 "$once"
-fails "a number that is none" 64 "--train-iters" small 1 --train-iters many
+fails "a parameter server and ZeRO" 64 "--zero-stage" refused 2 --dp-mode central_ps --zero-stage 2 "$once"
+fails "a number that is none" 64 "--train-iters" refused 1 --train-iters many
 fails "heads that do not divide" 64 "--num-attention-heads" \
-    small 3 --tensor-model-parallel-size 3 "$once"
+    refused 3 --tensor-model-parallel-size 3 "$once"
 fails "heads that are too wide" 64 "--num-attention-heads" \
     small 1 --hidden-size 1284 --num-attention-heads 4 "$once"
 fails "rows that are too wide" 64 "--hidden-size" \
     small 1 --hidden-size 33024 --num-attention-heads 256 "$once"
 fails "layers that do not add up" 64 "--pipeline-model-parallel-layout" \
-    small 3 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 3,3,3 "$once"
-fails "a batch that does not divide" 64 "--global-batch-size" small 1 --micro-batch-size 3 "$once"
+    refused 3 --pipeline-model-parallel-size 3 --pipeline-model-parallel-layout 3,3,3 "$once"
+fails "a batch that does not divide" 64 "--global-batch-size" refused 1 --micro-batch-size 3 "$once"
 fails "a world that is not TP times PP times DP" 64 "--tensor-model-parallel-size" \
     small 3 --tensor-model-parallel-size 2 "$once"
 fails "a sequence beyond the positions" 64 "--max-position-embeddings" \
-    small 1 --seq-length 64 "$once"
+    refused 1 --seq-length 64 "$once"
 fails "interleaving with too few micro-batches" 64 "micro-batch" \
-    small 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
+    refused 2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 \
     --micro-batch-size 8 "$once"
-fails "a family with its size" 64 "did you mean mistral?" small 2 --model-family mistral-7b "$once"
+fails "a family with its size" 64 "did you mean mistral?" refused 2 --model-family mistral-7b "$once"
 fails "a mixture of experts by its name" 64 "mixture of experts" \
-    small 1 --model-family Mixtral-8x7B "$once"
-fails "a model of images by its name" 64 "it reads images" small 1 --model-family qwen2.5-vl "$once"
+    refused 1 --model-family Mixtral-8x7B "$once"
+fails "a model of images by its name" 64 "it reads images" refused 1 --model-family qwen2.5-vl "$once"
 fails "groups that do not divide heads" 64 "the nearest that does is 2 or 4" \
-    small 2 --model-family llama3 --num-query-groups 3 "$once"
+    refused 2 --model-family llama3 --num-query-groups 3 "$once"
 fails "an odd width that turns" 64 "or give --kv-channels 6 or 8" \
-    small 1 --model-family llama2 --kv-channels 7 "$once"
+    refused 1 --model-family llama2 --kv-channels 7 "$once"
 fails "a window with ALiBi" 64 "give --window-size 0" \
-    small 2 --model-family bloom --window-size 8 "$once"
+    refused 2 --model-family bloom --window-size 8 "$once"
 fails "a stage without work" 64 "needs some work" \
-    small 3 --model-family llama2 --pipeline-model-parallel-size 3 \
+    refused 3 --model-family llama2 --pipeline-model-parallel-size 3 \
     --pipeline-model-parallel-layout 2,0,2 "$once"
-fails "an option that this version lacks" 64 "--num-experts" small 1 --num-experts 4 "$once"
+fails "an option that this version lacks" 64 "--num-experts" refused 1 --num-experts 4 "$once"
 fails "an argument file that is not there" 74 "nowhere.args" small 2 "@$work/nowhere.args" "$once"
 
 fails "data that is not there" 74 "nowhere" small 2 "$once" --data-path "$work/nowhere"
