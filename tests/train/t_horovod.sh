@@ -146,12 +146,12 @@ END
 check "it is an array while the run goes on, and after SIGKILL" running
 
 once="--train-iters=1"
-fails "marks without a timeline" 64 "give --timeline-filename FILE" small 2 --timeline-mark-cycles "$once"
+fails "marks without a timeline" 64 "give --timeline-filename FILE" refused 2 --timeline-mark-cycles "$once"
 fails "a folder that does not exist" 74 "cannot write $work/no/x.json" small 2 --timeline-filename "$work/no/x.json" "$once"
-fails "two sizes" 64 "--fusion-threshold-mb is the size of a bucket in MiB" small 2 --fusion-threshold-mb 64 \
+fails "two sizes" 64 "--fusion-threshold-mb is the size of a bucket in MiB" refused 2 --fusion-threshold-mb 64 \
     --ddp-bucket-size 5000 "$once"
-fails "two types" 64 "--fp16-allreduce is --dp-wire fp16" small 2 --fp16-allreduce --dp-wire bf16 "$once"
-fails "servers" 64 "give --dp-mode allreduce or --zero-stage 1" small 2 --dp-wire fp16 --dp-mode central_ps "$once"
-fails "sharded gradients" 64 "with --zero-stage they are exchanged in another way" small 2 --dp-wire fp16 --zero-stage 2 "$once"
-fails "a size of nothing" 64 "fusion-threshold-mb" small 2 --fusion-threshold-mb 0 "$once"
-fails "too many buckets" 64 "--fusion-threshold-mb makes more than" small 2 --fusion-threshold-mb 1e-9 --hidden-size 12800 "$once"
+fails "two types" 64 "--fp16-allreduce is --dp-wire fp16" refused 2 --fp16-allreduce --dp-wire bf16 "$once"
+fails "servers" 64 "give --dp-mode allreduce or --zero-stage 1" refused 2 --dp-wire fp16 --dp-mode central_ps "$once"
+fails "sharded gradients" 64 "with --zero-stage they are exchanged in another way" refused 2 --dp-wire fp16 --zero-stage 2 "$once"
+fails "a size of nothing" 64 "fusion-threshold-mb" refused 2 --fusion-threshold-mb 0 "$once"
+fails "too many buckets" 64 "--fusion-threshold-mb makes more than" refused 2 --fusion-threshold-mb 1e-9 --hidden-size 12800 "$once"
