@@ -83,9 +83,9 @@ quiet() { ! goes_on --optimizer adam8bit | grep "^> the checkpoint is of a run";
 check "where nothing changes, nothing is told" quiet
 
 # Refusals.
-fails "blocks without it" 64 "add that, or remove it" small 1 --train-iters 1 --adam8bit-block 2048
-fails "blocks of another size" 64 "2048" small 1 --train-iters 1 --optimizer 8bit-adam --adam8bit-block 512
-fails "tiles that are no block" 64 "give 2048 or more" small 1 --train-iters 1 --optimizer 8bit-adam \
+fails "blocks without it" 64 "add that, or remove it" refused 1 --train-iters 1 --adam8bit-block 2048
+fails "blocks of another size" 64 "2048" refused 1 --train-iters 1 --optimizer 8bit-adam --adam8bit-block 512
+fails "tiles that are no block" 64 "give 2048 or more" refused 1 --train-iters 1 --optimizer 8bit-adam \
     --adam8bit-block 2048 --offload-optimizer cpu --offload-tile 1024
 
 # Bytes of the optimizer: m and v of the matrices of each layer, 4096 elements and more, are codes and 4 bytes for each

@@ -135,7 +135,7 @@ check "without a tracker: which there are" nothing_in "$work/nameless" ": there 
 fails "--exit-on-missing-checkpoint" 74 "there is no checkpoint in $work/none" \
     small 1 --load "$work/none" --train-iters 12 --exit-on-missing-checkpoint
 fails "--finetune without --load" 64 "finetune without a place to load from" \
-    small 1 --train-iters 12 --finetune
+    refused 1 --train-iters 12 --finetune
 
 # The model from the checkpoint.
 # shellcheck disable=SC2120
@@ -170,6 +170,6 @@ other_kernels() {
 }
 check "other kernels than the checkpoint's are reported" other_kernels
 fails "--cpu-gemm onednn without bf16" 64 "--cpu-gemm onednn is about GEMMs in bf16" \
-    small 1 --train-iters 1 --cpu-gemm onednn
+    refused 1 --train-iters 1 --cpu-gemm onednn
 fails "--cpu-gemm without the cpu backend" 64 "this run has --backend ref" \
     small 1 --train-iters 1 --cpu-gemm own --backend ref
