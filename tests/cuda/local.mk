@@ -69,7 +69,7 @@ EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_graphs.sh tests/cuda/t_trainin
 KERNELS_TESTED = kernels/codec.cu kernels/embed.cu kernels/flat.cu kernels/heads.cu kernels/loss.cu \
 	kernels/norm.cu kernels/norm_bwd.cu kernels/residual.cu kernels/select.cu kernels/topk.cu
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/codec_trial.c tests/device/codec_trial.h \
-	tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h \
+	tests/device/alone.h tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h \
 	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h
 EXTRA_DIST += tests/cuda/emulated.c tests/cuda/t_mutants.sh
 if HAVE_CXX

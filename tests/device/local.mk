@@ -1,7 +1,7 @@
 check_PROGRAMS += tests/device/t_ops tests/device/t_gradients tests/device/t_known tests/device/t_math
 TESTS += tests/device/t_ops tests/device/t_gradients tests/device/t_known tests/device/t_math
 
-tests_device_t_ops_SOURCES = tests/device/t_ops.c tests/device/codec_trial.c \
+tests_device_t_ops_SOURCES = tests/device/t_ops.c tests/device/alone.h tests/device/codec_trial.c \
 	tests/device/codec_trial.h tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h
 
 check_PROGRAMS += tests/device/t_codec

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/alone.h"
 #include "device/device.h"
 #include "golden/golden.h"
 #include "util/half.h"
@@ -56,6 +57,7 @@ static bool opened(struct side *s, const struct tr_backend *b, int threads)
     enum tr_status status;
 
     s->q.on = b;
+    share_small_work();
     status = b->open(&(struct tr_device_how){.threads = threads}, &s->q.device);
 #if !defined TR_TEST_KERNELS && !defined TR_TEST_FAKES
     if (b->apart && status != TR_OK)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/alone.h"
 #include "device/device.h"
 #include "util/half.h"
 #include "util/rng.h"
@@ -236,6 +237,7 @@ static int rounded_up(const struct tr_backend *b, float t, float distance, uint6
     struct tr_tensor s = tr_tensor_1(&big, TR_F16, 1);
     int up = 0;
 
+    share_small_work();
     assert_ok(b->open(&(struct tr_device_how){.threads = threads}, &d));
     for (int i = 0; i < N; i++)
         room[i] = t / 8.0f * 32768.0f;

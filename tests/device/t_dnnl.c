@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "device/alone.h"
 #include "device/cpu/cpu_dnnl.h"
 #include "device/host.h"
 #include "util/half.h"
@@ -79,6 +80,7 @@ static struct tr_queue open_cpu(enum tr_gemm_by gemm, int threads)
 {
     struct tr_queue q = {.on = tr_backend_find("cpu")};
 
+    share_small_work();
     assert_ok(q.on->open(&(struct tr_device_how){.threads = threads, .gemm = gemm}, &q.device));
     return q;
 }

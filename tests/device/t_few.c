@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/alone.h"
 #include "device/device.h"
 #include "util/half.h"
 #include "util/rng.h"
@@ -58,6 +59,7 @@ static struct tr_tensor multiply(const struct product *p, int threads, int64_t r
     struct tr_tensor y = tr_tensor_2(zeros((rows + 1) * wide * 4), p->y, rows, wide);
     const struct tr_tensor some = tr_tensor_2(x->data, x->dtype, rows, p->inner);
 
+    share_small_work();
     assert_ok(
         q.on->open(&(struct tr_device_how){.threads = threads, .gemm = TR_GEMM_OWN}, &q.device));
     q.on->linear(&q, &y, NULL, &some, w, p->bias ? bias : NULL, p->act);

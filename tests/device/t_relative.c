@@ -8,6 +8,7 @@
 #include "config/dims.h"
 #include "config/relative.h"
 #include "device/cuda/cuda_attention.h"
+#include "device/alone.h"
 #include "device/device.h"
 #include "util/half.h"
 
@@ -167,6 +168,7 @@ static void open_call(struct call *c, const struct tr_backend *b, const struct s
 
     *c = (struct call){.of = *of};
     c->q.on = b;
+    share_small_work();
     assert_int_equal(b->open(&how, &c->q.device), TR_OK);
     dims.family.position_buckets = of->buckets;
     dims.family.relative_longest = of->t > 2 * of->buckets ? of->t : 2 * of->buckets;

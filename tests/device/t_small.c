@@ -7,10 +7,10 @@
 #include "device/device.h"
 
 /*
- * GEMMs and attention that are small are computed by the calling thread alone, however many there are: on a busy machine
- * waiting for another costs a hundred times what it saves.  t_ops compares the bits.
+ * What is small is computed by the calling thread alone, however many there are: on a busy machine waiting for
+ * another costs a hundred times what it saves.  t_ops compares the bits.
  */
-enum { WIDE = 192, ROOM = 4 * WIDE * WIDE };
+enum { WIDE = 192, LONG = 512, FLAT = 1 << 16, ROOM = 4 * WIDE * WIDE };
 
 static struct tr_tensor of(int64_t rows, int64_t columns)
 {
@@ -73,7 +73,7 @@ static void attend(struct tr_queue *q, int64_t tokens)
     const struct tr_tensor some = of(1, HEADS * tokens), keys = of(1, 2 * HEADS * tokens * D);
     const struct tr_tensor lse = tr_f32_3(some.data, 1, HEADS, tokens);
     const struct tr_tensor cache = tr_tensor_3(keys.data, TR_F32, (int64_t)2 * HEADS, tokens, D);
-    int32_t at[WIDE];
+    int32_t at[LONG];
     const struct tr_tensor place = tr_i32_1(at, tokens);
 
     for (int i = 0; i < tokens; i++)
@@ -89,6 +89,15 @@ static void attend(struct tr_queue *q, int64_t tokens)
     free(keys.data);
 }
 
+static void activate(struct tr_queue *q, int64_t n)
+{
+    const struct tr_tensor y = of(1, n), x = of(1, n);
+
+    q->on->activate(q, &y, &x, TR_ACT_GELU);
+    free(y.data);
+    free(x.data);
+}
+
 static void alone(void **state)
 {
     struct tr_queue q = {.on = tr_backend_find("cpu")};
@@ -99,14 +108,18 @@ static void alone(void **state)
 #endif
     assert_ok(q.on->open(&(struct tr_device_how){.threads = 3, .gemm = TR_GEMM_OWN}, &q.device));
     regions = 0;
-    multiply(&q, 16);
+    multiply(&q, 128);
     assert_int_equal(regions, 0);
-    attend(&q, 16);
+    attend(&q, WIDE);
+    assert_int_equal(regions, 0);
+    activate(&q, FLAT);
     assert_int_equal(regions, 0);
     multiply(&q, WIDE);
     assert_int_equal(regions, 3);
-    attend(&q, WIDE);
+    attend(&q, LONG);
     assert_int_equal(regions, 6);
+    activate(&q, FLAT + 1);
+    assert_int_equal(regions, 7);
     q.on->close(q.device);
 }
 

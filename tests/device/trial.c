@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/alone.h"
 #include "util/half.h"
 #include "util/rng.h"
 
@@ -86,6 +87,7 @@ struct tr_device *open_device(const struct tr_backend *b, int threads)
     struct room *r;
     void *base;
 
+    share_small_work();
     assert_ok(b->open(&(struct tr_device_how){.threads = threads}, &d));
     if (!b->apart)
         return d;

@@ -12,6 +12,8 @@
 #include "device/host.h"
 #include "util/text.h"
 
+struct tr_cpu_alone tr_cpu_alone = {.elements = 1 << 16, .multiplications = 1 << 21};
+
 int tr_cpu_thread(void)
 {
 #ifdef _OPENMP

@@ -41,11 +41,32 @@ extern const struct tr_backend tr_cpu;
 
 /* ---- for the files of this backend ---- */
 
-enum { TR_CPU_SMALL = 1 << 14 }; /* elements below which a second thread costs more than it saves */
-enum {
-    TR_CPU_FEW = 1 << 18
-}; /* the same of multiplications in GEMMs and attention, which are cheaper */
-enum { TR_CPU_LONG = 1 << 20 }; /* more are gone from the caches before anything reads them */
+/*
+ * Work up to which one thread is faster than two of which one has to be woken, which takes 30 to 45 µs.  Found with
+ * GEMMs of 0.3 to 67 million multiplications, the second thread asleep before each: both ways are even at 2.5
+ * million, 60 µs (AMD EPYC with AVX-512, 2 cores).  Elements are those of a loop like GELU; one whose elements
+ * cost several times as much counts them as often.  Sizes alone decide.
+ */
+struct tr_cpu_alone {
+    int64_t elements;
+    int64_t multiplications; /* of GEMMs and attention */
+};
+
+/* Nobody but tests writes it: their trials are small. */
+extern struct tr_cpu_alone tr_cpu_alone;
+
+static inline bool tr_cpu_worth(int threads, int64_t elements)
+{
+    return threads > 1 && elements > tr_cpu_alone.elements;
+}
+
+static inline bool tr_cpu_worth_product(int threads, int64_t multiplications)
+{
+    return threads > 1 && multiplications > tr_cpu_alone.multiplications;
+}
+
+enum { TR_CPU_PIECE = 1 << 14 }; /* elements of a long vector that a thread takes at a time */
+enum { TR_CPU_LONG = 1 << 20 };  /* more are gone from the caches before anything reads them */
 
 /* The number of the calling thread within its team. */
 int tr_cpu_thread(void);

@@ -164,7 +164,7 @@ void tr_cpu_adam8(struct tr_queue *q, const struct tr_tensor *half, const struct
     const struct tr_adam8 a = tr_adam8_of(&how);
     const int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t b = 0; b < all; b++) {
         const int64_t at = b == 0 ? 0 : blocks.lead + (b - 1) * blocks.size;
         const int64_t count = tr_code_next(blocks, at, n), byte = tr_code_bytes(blocks, at);

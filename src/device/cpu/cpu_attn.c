@@ -226,7 +226,7 @@ static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx
 
 static bool worth(int threads, struct tr_attention_sizes s)
 {
-    return threads > 1 && s.b * s.heads * s.t * s.t * s.d > TR_CPU_FEW;
+    return tr_cpu_worth_product(threads, s.b * s.heads * s.t * s.t * s.d);
 }
 
 void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,

@@ -131,7 +131,7 @@ static bool worth(int threads, const struct call *c)
 
     for (int64_t n = 0; n < c->s.b * c->s.t; n++)
         keys += c->place[n] < most ? c->place[n] + 1 : most;
-    return threads > 1 && keys * c->s.heads * c->s.d > TR_CPU_FEW;
+    return tr_cpu_worth_product(threads, keys * c->s.heads * c->s.d);
 }
 
 void tr_cpu_attention_cached(struct tr_queue *q, const struct tr_tensor *ctx,

@@ -25,11 +25,6 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static bool worth(int threads, int64_t n)
-{
-    return threads > 1 && n > TR_CPU_SMALL;
-}
-
 /* ---- scales ---- */
 
 /* Elements of one bucket, or of the buckets of neighbouring columns: rows[0] x rows[1] rows from
@@ -208,7 +203,7 @@ static void block_by_largest(int threads, const struct tr_tensor *x, const struc
 
 #pragma omp parallel for reduction(max        \
                                    : largest) \
-    num_threads(threads) if (worth(threads, rows * width))
+    num_threads(threads) if (tr_cpu_worth(threads, rows * width))
     for (int64_t i = 0; i < rows * pieces; i++) {
         int64_t k = i % pieces * SPAN;
         uint32_t here = largest_of_row(x, row_of(b, i / pieces) + k, smaller(width - k, SPAN));
@@ -226,7 +221,7 @@ static void scales_of_rows(int threads, const struct tr_tensor *scale, const str
     const int64_t groups = groups_of(s, how.over);
     const bool together = by_largest && groups < threads; /* on one bucket after another */
 
-#pragma omp parallel for num_threads(threads) if (!together && worth(threads, s->n))
+#pragma omp parallel for num_threads(threads) if (!together && tr_cpu_worth(threads, s->n))
     for (int64_t g = 0; g < groups; g++) {
         struct block b = block_of(s, how.over, g);
 
@@ -248,7 +243,7 @@ static void scales_of_columns(const struct tr_queue *q, const struct tr_tensor *
     const int64_t strip = smaller(fair, by_largest ? (int64_t)SPAN : (int64_t)STRIP);
     const int64_t strips = (s->d[2] + strip - 1) / strip;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, s->n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, s->n))
     for (int64_t i = 0; i < groups_of(s, how.over) * strips; i++) {
         struct block b = block_of(s, how.over, i / strips);
         int64_t first = i % strips * strip, n = smaller(s->d[2] - first, strip);
@@ -452,7 +447,7 @@ void tr_cpu_fix_encode(struct tr_queue *q, const struct tr_tensor *code, const s
     const struct scales found = scales_of(q, &s, scale);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, s.n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, s.n))
     for (int64_t i = 0; i < s.n; i += PIECE) {
         int64_t n = smaller(s.n - i, PIECE);
         float buffer[PIECE], room[PIECE];
@@ -497,7 +492,7 @@ void tr_cpu_fix_decode(struct tr_queue *q, const struct tr_tensor *y, const stru
     const struct scales found = scales_of(q, &s, scale);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, s.n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, s.n))
     for (int64_t i = 0; i < s.n; i += PIECE) {
         int64_t n = smaller(s.n - i, PIECE);
         float buffer[PIECE], room[PIECE], values[PIECE], *to;

@@ -60,7 +60,7 @@ void tr_cpu_activate(struct tr_queue *q, const struct tr_tensor *y, const struct
     const int threads = q->device->threads;
 
     TR_ASSERT(!tr_act_gated(act));
-#pragma omp parallel for num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += FLAT) {
         const int64_t count = n - i < FLAT ? n - i : FLAT;
         float line[FLAT], in[FLAT];
@@ -81,7 +81,7 @@ void tr_cpu_activate_bwd(struct tr_queue *q, const struct tr_tensor *dx, const s
     const int threads = q->device->threads;
 
     TR_ASSERT(!tr_act_gated(act));
-#pragma omp parallel for num_threads(threads) if (threads > 1 && n > TR_CPU_SMALL)
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += FLAT) {
         const int64_t count = n - i < FLAT ? n - i : FLAT;
         float line[FLAT], in[2][FLAT];

@@ -12,7 +12,7 @@ enum { CHUNK = 512 };
 
 static bool worth(int threads, struct tr_embed_sizes s)
 {
-    return threads > 1 && s.n * s.h > TR_CPU_SMALL;
+    return tr_cpu_worth(threads, s.n * s.h);
 }
 
 void tr_cpu_embed(struct tr_queue *q, const struct tr_tensor *y, const struct tr_tensor *ids,

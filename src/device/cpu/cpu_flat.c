@@ -18,11 +18,6 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static bool worth(int threads, int64_t n)
-{
-    return threads > 1 && n > TR_CPU_SMALL;
-}
-
 static void fill_span(float *to, int64_t n, float value, bool past_caches)
 {
     int64_t i = 0;
@@ -44,7 +39,7 @@ static void fill_half(int threads, const struct tr_tensor *y, float value)
     uint16_t *to = tr_half(y), half;
 
     tr_cpu_narrow(y->dtype, &value, 1, &half);
-#pragma omp parallel for simd num_threads(threads) if (parallel : worth(threads, n))
+#pragma omp parallel for simd num_threads(threads) if (parallel : tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i++)
         to[i] = half;
 }
@@ -64,18 +59,19 @@ void tr_cpu_fill(struct tr_queue *q, const struct tr_tensor *y, float value)
             tr_f64(y)[i] = (double)value;
         return;
     }
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
-    for (int64_t i = 0; i < n; i += TR_CPU_SMALL)
-        fill_span(tr_f32(y) + i, smaller(n - i, TR_CPU_SMALL), value, n > TR_CPU_LONG);
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
+    for (int64_t i = 0; i < n; i += TR_CPU_PIECE)
+        fill_span(tr_f32(y) + i, smaller(n - i, TR_CPU_PIECE), value, n > TR_CPU_LONG);
 }
 
 /* By all threads of the queue: one alone does not reach the rate of the memory. */
 static void copy_bytes(const struct tr_queue *q, void *to, const void *from, int64_t bytes)
 {
-    const int64_t piece = TR_CPU_SMALL * (int64_t)sizeof(float);
+    const int64_t piece = TR_CPU_PIECE * (int64_t)sizeof(float);
     const int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (threads > 1 && bytes > piece)
+#pragma omp parallel for num_threads( \
+    threads) if (tr_cpu_worth(threads, bytes / (int64_t)sizeof(float)))
     for (int64_t i = 0; i < bytes; i += piece)
         memcpy((char *)to + i, (const char *)from + i, (size_t)smaller(bytes - i, piece));
 }
@@ -89,9 +85,9 @@ void tr_cpu_copy(struct tr_queue *q, const struct tr_tensor *y, const struct tr_
         copy_bytes(q, y->data, x->data, tr_tensor_bytes(x));
         return;
     }
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
-    for (int64_t i = 0; i < n; i += TR_CPU_SMALL)
-        tr_cpu_convert(y, i, x, i, smaller(n - i, TR_CPU_SMALL));
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
+    for (int64_t i = 0; i < n; i += TR_CPU_PIECE)
+        tr_cpu_convert(y, i, x, i, smaller(n - i, TR_CPU_PIECE));
 }
 
 void tr_cpu_upload(struct tr_queue *q, const struct tr_tensor *to, const void *from)
@@ -109,7 +105,7 @@ void tr_cpu_add(struct tr_queue *q, const struct tr_tensor *y, const struct tr_t
     int64_t n = tr_sizes_flat(y, x, x, x);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = smaller(n - i, PIECE);
         float buffer[2][PIECE];
@@ -128,7 +124,7 @@ void tr_cpu_scale(struct tr_queue *q, const struct tr_tensor *y, float factor)
     int64_t n = tr_sizes_flat(y, y, y, y);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = smaller(n - i, PIECE);
         float buffer[PIECE], *to = tr_cpu_in(y, i, count, buffer);
@@ -193,7 +189,7 @@ void tr_cpu_weighted_sum(struct tr_queue *q, const struct tr_tensor *out, const 
     double sum[PARTS] = {0.0}, total = 0.0;
 
     tr_sizes_scalar(out);
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int i = 0; i < PARTS; i++)
         if (i * part < n)
             sum[i] = dot_span(x, w, i * part, smaller(n - i * part, part));
@@ -208,7 +204,7 @@ void tr_cpu_count_zeros(struct tr_queue *q, const struct tr_tensor *out, const s
     int threads = q->device->threads;
 
     tr_sizes_scalar(out);
-#pragma omp parallel for reduction(+ : zeros) num_threads(threads) if (worth(threads, n))
+#pragma omp parallel for reduction(+ : zeros) num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = smaller(n - i, PIECE);
         float buffer[PIECE];
@@ -251,7 +247,7 @@ void tr_cpu_adamw(struct tr_queue *q, const struct tr_tensor *half, const struct
     int64_t n = tr_sizes_adamw(half, p, m, v, g);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = smaller(n - i, PIECE);
         float buffer[PIECE];

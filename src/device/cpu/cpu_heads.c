@@ -13,7 +13,7 @@
 
 static bool worth(int threads, int64_t elements)
 {
-    return threads > 1 && elements > TR_CPU_SMALL / 4;
+    return tr_cpu_worth(threads, 4 * elements);
 }
 
 static void copy_part(const struct tr_tensor *y, const struct tr_tensor *x, int64_t first,

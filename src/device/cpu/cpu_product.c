@@ -625,7 +625,7 @@ void tr_cpu_product(const struct tr_product *p, int threads, float *scratch)
     int64_t most_rows = in_place(p) ? MOST_ROWS : SUM_ROWS, tasks;
     struct blocks b;
 
-    if (p->m * p->n * p->k <= TR_CPU_FEW)
+    if (!tr_cpu_worth_product(threads, p->m * p->n * p->k))
         threads = 1;
     b = divide(p->m, p->n, most_rows, threads);
     tasks = b.down * b.across;

@@ -242,7 +242,7 @@ static void attend(const struct head *a, int64_t i, struct slice ctx, float *lse
 
 static bool worth(int threads, struct tr_relative_sizes s)
 {
-    return threads > 1 && s.b * s.heads * s.t * s.t * s.d > TR_CPU_FEW;
+    return tr_cpu_worth_product(threads, s.b * s.heads * s.t * s.t * s.d);
 }
 
 void tr_cpu_attention_relative(struct tr_queue *q, const struct tr_tensor *ctx,

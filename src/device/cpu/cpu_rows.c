@@ -20,7 +20,7 @@ _Static_assert(ROWS *(TR_MAX_WIDTH + 32) <= SCRATCH_FLOATS, "scratch");
 
 static bool worth(int threads, struct tr_rows_sizes s)
 {
-    return threads > 1 && s.n * s.h > TR_CPU_SMALL / 4;
+    return tr_cpu_worth(threads, 4 * s.n * s.h);
 }
 
 /* Scratch for ROWS rows of h floats, which are not a power of two apart. */
@@ -42,7 +42,7 @@ void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr
 {
     int64_t h = tr_tensor_elems(to), n = tr_tensor_elems(x) / h;
 
-#pragma omp parallel for num_threads(threads) if (threads > 1 && n * h > TR_CPU_SMALL)
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n * h))
     for (int64_t from = 0; from < h; from += COLUMNS) {
         int64_t count = h - from < COLUMNS ? h - from : COLUMNS;
         double sum[COLUMNS] = {0.0};

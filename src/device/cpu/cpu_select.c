@@ -20,11 +20,6 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-static bool worth(int threads, int64_t n)
-{
-    return threads > 1 && n > TR_CPU_SMALL;
-}
-
 /* ---- lists of places ---- */
 
 /* The elements at n places as floats; 0 where a place is below 0. */
@@ -128,7 +123,7 @@ static int64_t bits_between(const struct tr_tensor *mask, int64_t n, int64_t fir
 static int cut(int threads, const struct tr_tensor *mask, int64_t n, int64_t k,
                struct part part[PARTS])
 {
-    int parts = worth(threads, n) ? (int)smaller(threads, PARTS) : 1;
+    int parts = tr_cpu_worth(threads, n) ? (int)smaller(threads, PARTS) : 1;
     int64_t words = (n + WORD - 1) / WORD, before = 0;
 
 #pragma omp parallel for num_threads(threads) if (parts > 1)
@@ -371,7 +366,7 @@ void tr_cpu_select_take(struct tr_queue *q, const struct tr_tensor *y, const str
     int64_t all = tr_tensor_elems(a), n = tr_sizes_select(y, a, b, &s);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = smaller(n - i, PIECE), at[PIECE];
         float buffer[PIECE], less[PIECE], *to = tr_cpu_out(y, i, buffer);
@@ -394,7 +389,7 @@ void tr_cpu_select_put(struct tr_queue *q, const struct tr_tensor *a, const stru
     int64_t all = tr_tensor_elems(a), n = tr_sizes_select(y, a, NULL, &s);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = smaller(n - i, PIECE), at[PIECE];
         float buffer[PIECE];
@@ -410,7 +405,7 @@ void tr_cpu_select_add(struct tr_queue *q, const struct tr_tensor *a, const stru
     int64_t all = tr_tensor_elems(a), n = tr_sizes_select(y, a, NULL, &s);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
     for (int64_t i = 0; i < n; i += PIECE) {
         int64_t count = smaller(n - i, PIECE), at[PIECE];
 
@@ -466,9 +461,9 @@ void tr_cpu_subtract(struct tr_queue *q, const struct tr_tensor *y, const struct
     int threads = q->device->threads;
     const bool far = n > TR_CPU_LONG && (uintptr_t)y->data % sizeof(vec) == 0;
 
-#pragma omp parallel for num_threads(threads) if (worth(threads, n))
-    for (int64_t i = 0; i < n; i += TR_CPU_SMALL)
-        subtract_span(y, a, b, i, smaller(i + TR_CPU_SMALL, n), far);
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n))
+    for (int64_t i = 0; i < n; i += TR_CPU_PIECE)
+        subtract_span(y, a, b, i, smaller(i + TR_CPU_PIECE, n), far);
 }
 
 /* Words first .. first + n - 1. */
@@ -494,7 +489,7 @@ void tr_cpu_fingerprint(struct tr_queue *q, const struct tr_tensor *out, const s
     int threads = q->device->threads;
     uint64_t sum = 0, last = 0;
 
-#pragma omp parallel for reduction(+ : sum) num_threads(threads) if (worth(threads, words))
+#pragma omp parallel for reduction(+ : sum) num_threads(threads) if (tr_cpu_worth(threads, words))
     for (int64_t i = 0; i < words; i += PIECE)
         sum += mixed_words(from, i, smaller(words - i, PIECE));
     for (int64_t i = 0; i < left; i++)

@@ -403,7 +403,7 @@ void tr_cpu_topk_mask(struct tr_queue *q, const struct tr_tensor *mask, const st
                       int64_t k)
 {
     const int64_t n = tr_sizes_mask(x, mask, NULL, &k);
-    const int threads = q->device->threads, parts = n > TR_CPU_SMALL ? threads : 1;
+    const int threads = q->device->threads, parts = tr_cpu_worth(threads, n) ? threads : 1;
     struct found f;
 
     TR_ASSERT(n / parts < UINT32_MAX);

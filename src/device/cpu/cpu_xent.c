@@ -20,7 +20,7 @@ void tr_cpu_xent_max(struct tr_queue *q, const struct tr_tensor *max,
     struct tr_xent_sizes s = tr_sizes_xent(logits, max, NULL, NULL, NULL, valid);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (threads > 1 && s.n * valid > TR_CPU_SMALL)
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, s.n * valid))
     for (int64_t n = 0; n < s.n; n++) {
         float buffer[PIECE], largest = -INFINITY;
 
@@ -59,7 +59,7 @@ void tr_cpu_xent_sum(struct tr_queue *q, const struct tr_tensor *stats,
     int threads = q->device->threads;
     float *sum = tr_f32(stats), *of_label = sum + s.n;
 
-#pragma omp parallel for num_threads(threads) if (threads > 1 && s.n * valid > TR_CPU_SMALL)
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, s.n * valid))
     for (int64_t n = 0; n < s.n; n++) {
         int64_t label = tr_i32(labels)[n] - first;
         float m = tr_f32(max)[n], one;
@@ -99,7 +99,7 @@ void tr_cpu_xent_bwd(struct tr_queue *q, const struct tr_tensor *logits,
     struct tr_xent_sizes s = tr_sizes_xent(logits, max, stats, labels, weight, valid);
     int threads = q->device->threads;
 
-#pragma omp parallel for num_threads(threads) if (threads > 1 && s.n * s.r > TR_CPU_SMALL)
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, s.n * s.r))
     for (int64_t n = 0; n < s.n; n++) {
         float m = tr_f32(max)[n], w = tr_f32(weight)[n], factor = w / tr_f32(stats)[n];
         int64_t label = tr_i32(labels)[n] - first;
