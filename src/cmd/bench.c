@@ -10,6 +10,7 @@
 #include "config/words.h"
 #include "launch/libraries.h"
 #include "launch/checks.h"
+#include "launch/spin.h"
 #include "train/check.h"
 #include "train/transport.h"
 #include "util/file.h"
@@ -390,8 +391,10 @@ int tr_cmd_bench(int argc, char **argv)
     struct bench o;
     struct tr_config c;
     struct tr_comm world;
-    enum tr_status s = tr_check_before_mpi();
+    enum tr_status s;
 
+    tr_spin_briefly();
+    s = tr_check_before_mpi();
     if (s == TR_OK)
         s = tr_comm_mpi_start(&world);
     if (s != TR_OK)

@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "launch/checks.h"
+#include "launch/spin.h"
 #include "train/start.h"
 
 static enum tr_status with_words(int argc, char **argv, const struct tr_options *own, void *base,
@@ -34,6 +35,7 @@ int tr_cmd_on_ranks(int argc, char **argv, const struct tr_options *own, void *b
     struct tr_comm world;
     enum tr_status s;
 
+    tr_spin_briefly();
     tr_start_begin();
     s = tr_check_before_mpi();
     if (s == TR_OK)

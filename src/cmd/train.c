@@ -11,6 +11,7 @@
 #include "launch/checks.h"
 #include "comm/comm.h"
 #include "launch/parent.h"
+#include "launch/spin.h"
 #include "comm/slow.h"
 #include "config/config.h"
 #include "train/check.h"
@@ -141,6 +142,7 @@ int tr_cmd_train(int argc, char **argv)
     enum tr_status s;
     bool watched;
 
+    tr_spin_briefly();
     tr_start_begin();
     watched = tr_launch_is_bare() && isatty(STDOUT_FILENO) == 1;
     tr_parent_find(&launcher);

@@ -2,7 +2,8 @@ libtrireme_a_SOURCES += \
 	src/launch/checks.c src/launch/checks.def src/launch/checks.h src/launch/checks_job.c \
 	src/launch/checks_node.c src/launch/clocks.c src/launch/clocks.h \
 	src/launch/launch.c src/launch/launch.h src/launch/leftovers.def src/launch/libraries.c src/launch/libraries.h src/launch/node.c src/launch/node.h \
-	src/launch/parent.c src/launch/parent.h src/launch/quota.c
+	src/launch/parent.c src/launch/parent.h src/launch/quota.c \
+	src/launch/spin.c src/launch/spin.h
 
 # Written again only when the commit is another one, so that nothing is compiled in vain.
 nodist_libtrireme_a_SOURCES = src/launch/commit.h

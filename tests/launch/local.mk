@@ -1,6 +1,6 @@
 # What is said of a launch, from made-up facts.
-check_PROGRAMS += tests/launch/t_checks tests/launch/t_quota
-TESTS += tests/launch/t_checks tests/launch/t_quota
+check_PROGRAMS += tests/launch/t_checks tests/launch/t_quota tests/launch/t_spin
+TESTS += tests/launch/t_checks tests/launch/t_quota tests/launch/t_spin
 
 # Clocks that differ.
 CLOCK_RUNS = tests/launch/t_clocks.1.mpi tests/launch/t_clocks.2.mpi tests/launch/t_clocks.7.mpi
