@@ -5,7 +5,7 @@ BENCHMARKS = benchmarks/bench_adam benchmarks/bench_clock benchmarks/bench_data 
 EXTRA_PROGRAMS = $(BENCHMARKS)
 CLEANFILES += $(BENCHMARKS)
 EXTRA_DIST += benchmarks/README.md benchmarks/packages benchmarks/build_data.sh benchmarks/lib.sh benchmarks/startup.sh benchmarks/slow.sh \
-	benchmarks/checkpoint.sh benchmarks/async.sh benchmarks/sim.sh benchmarks/weights.sh benchmarks/adam.sh benchmarks/offload.sh benchmarks/peers.sh \
+	benchmarks/checkpoint.sh benchmarks/async.sh benchmarks/sim.sh benchmarks/waiting.sh benchmarks/weights.sh benchmarks/adam.sh benchmarks/offload.sh benchmarks/peers.sh \
 	benchmarks/peers/llmc_step.c benchmarks/peers/pytorch_gpt.py \
 	benchmarks/peers/pytorch_gpu.py benchmarks/peers/pytorch_adam.py \
 	benchmarks/peers/pytorch_step.py benchmarks/peers/transformers_step.py \

@@ -40,6 +40,11 @@ check_PROGRAMS += tests/comm/t_hang tests/comm/hung
 TESTS += tests/comm/t_hang tests/comm/t_hung.sh
 EXTRA_DIST += tests/comm/t_hung.sh
 
+# Ranks that come late: what those that wait use of their cores.
+check_PROGRAMS += tests/comm/late
+TESTS += tests/comm/t_late.sh
+EXTRA_DIST += tests/comm/t_late.sh
+
 # Files opened once per node, of two ranks each.
 check_PROGRAMS += tests/comm/t_share
 check_SCRIPTS += tests/comm/t_share.4.mpi
