@@ -4,7 +4,7 @@
 #
 #   . "$srcdir/tests/docs/page.sh"      after tests/tap.sh, with `page` set
 #   $blocks                             how many there are (a number)
-#   run_blocks                          a check each; what block N said is in $work/out.N
+#   run_blocks [FIRST [LAST]]           a check each; what block N said is in $work/out.N
 #
 # Set before run_blocks: $within, words that a block is run with; $after, a command to run after each; $elsewhere, a line
 # for each block that is not run here, its first command, a bar, and where it is tried or what it needs.  Such a block is
@@ -46,9 +46,10 @@ all_listed_are_there() {
     done
 }
 
+# run_blocks [FIRST [LAST]]: all of them unless given.
 run_blocks() {
-    n=0
-    while [ $n -lt "$blocks" ]; do
+    n=$((${1:-1} - 1))
+    while [ $n -lt "${2:-$blocks}" ]; do
         n=$((n + 1))
         { grep -h '^export ' "$work"/blocks/* 2> /dev/null; block $n; } > "$work/script"
         block $n > "$work/blocks/$n"

@@ -1,15 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2034
-# docs/finetuning.md: the commands of the page itself on a virtual cluster of two nodes, from a small model in a
-# folder of the name that the page uses, and what the page says about what they leave.
+# docs/finetuning.md: the commands of the page itself, on this machine and on a virtual cluster of two nodes, from
+# small models in folders of the names that the page uses, and what the page says about what they leave.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 srcdir=$(cd "$srcdir" && pwd)
-slurm_start --nodes 2 --machine h100
 page=$srcdir/docs/finetuning.md
 . "$srcdir/tests/docs/page.sh"
-plan $((blocks + 11))
+one=$(awk '/^# On a cluster/ { exit } /^```sh$/ { n++ } END { print n + 0 }' "$page")
+can=$(cluster can --nodes 2 --machine h100 2>&1) && clustered=true || clustered=false
+if $clustered; then
+    slurm_start --nodes 2 --machine h100
+    plan $((blocks + 15))
+else
+    plan $((one + 6))
+fi
 
 # The program, which computes on the cores of this machine whatever else is there.
 rm "$work/bin/trireme"
@@ -51,28 +57,46 @@ jobs_end() { wait_for 240 idle; }
 
 check "a model folder" published
 check "and what the page has besides" folder
-within="timeout -k 30 $slurm_limit $slurm_cluster --dir $slurm_dir exec"
-after=jobs_end
-run_blocks
 
-cd "$work/study" || exit 1
-said() { cat "$work"/out.*; }
-check "the import tells family, precision and origin" sh -c "
-    grep -q '^weights from  *Llama-3.1-8B (safetensors, 1 file; LlamaForCausalLM, BF16)\$' llama.txt &&
-        grep -q '^model_family  *llama3.1\$' llama.txt && grep -q '^family llama3.1\|^  family llama3.1: ' '$work/out.1'"
-check "the tokenizer is that of the folder" has '^tokenizer: tokenizer.json, byte-level BPE, 502 tokens' "$work/out.2"
-check "the dry run says what fits" sh -c "
-    grep -q 'would plan with [0-9.]* MiB.*a GPU has 80 GiB' '$work/out.3' && grep -q -- '--load llama --finetune' '$work/out.3'"
-check "the plan, too" has '^verdict on 81559 MiB: fits' "$work/out.4"
-check "three epochs on eight ranks of two nodes" sh -c "
-    grep -q '^state:  *finished: done\$' '$work/out.7' && grep -q 'ranks: 8, nodes: 2' '$work/out.7' &&
-        [ \$(grep -c 'validation loss at ' finetune-2.out) -eq 3 ]"
+# One workstation: a model of its own name, with a learning rate for its size.
 number() { sed -n 's/.*"perplexity":\([0-9.e+]*\).*/\1/p' "$1"; }
 falls() {
     before=$(number before.json) after=$(number after.json)
     echo "$before, then $after"
     awk -v a="$before" -v b="$after" 'BEGIN { exit !(b > 1 && b < 0.95 * a) }'
 }
+workstation() {
+    cp -r "$work/study/Llama-3.1-8B" "$work/study/SmolLM2-360M" &&
+        sed "1,/^# On a cluster/s/^--lr 2e-5 --min-lr 2e-6/--lr 4e-3 --min-lr 1e-3/" "$page" > "$work/page.md" &&
+        grep -q '^--lr 4e-3' "$work/page.md"
+}
+check "a model for the workstation" workstation
+page=$work/page.md
+run_blocks 1 "$one"
+page=$srcdir/docs/finetuning.md
+cd "$work/study" || exit 1
+check "the dry run says what a rank needs" has 'total .*MiB|MiB .*total' "$work/out.2"
+check "the perplexity falls on one machine" falls
+check "the new folder has the tokenizer, and other weights" sh -c "
+    cmp SmolLM2-360M/tokenizer.json SmolLM2-360M-tuned/tokenizer.json &&
+        ! cmp -s SmolLM2-360M/model.safetensors SmolLM2-360M-tuned/model.safetensors"
+rm -f before.json after.json train_text_document.*
+$clustered || { echo "# ${can#cluster: }: the part on a cluster is left out" && exit; }
+
+within="timeout -k 30 $slurm_limit $slurm_cluster --dir $slurm_dir exec"
+after=jobs_end
+run_blocks $((one + 1))
+
+check "the import tells family, precision and origin" sh -c "
+    grep -q '^weights from  *Llama-3.1-8B (safetensors, 1 file; LlamaForCausalLM, BF16)\$' llama.txt &&
+        grep -q '^model_family  *llama3.1\$' llama.txt && grep -q '^family llama3.1\|^  family llama3.1: ' '$work/out.$((one + 1))'"
+check "the tokenizer is that of the folder" has '^tokenizer: tokenizer.json, byte-level BPE, 502 tokens' "$work/out.$((one + 2))"
+check "the dry run says what fits" sh -c "
+    grep -q 'would plan with [0-9.]* MiB.*a GPU has 80 GiB' '$work/out.$((one + 3))' && grep -q -- '--load llama --finetune' '$work/out.$((one + 3))'"
+check "the plan, too" has '^verdict on 81559 MiB: fits' "$work/out.$((one + 4))"
+check "three epochs on eight ranks of two nodes" sh -c "
+    grep -q '^state:  *finished: done\$' '$work/out.$((one + 7))' && grep -q 'ranks: 8, nodes: 2' '$work/out.$((one + 7))' &&
+        [ \$(grep -c 'validation loss at ' finetune-2.out) -eq 3 ]"
 check "the perplexity falls" falls
 check "the exported folder has the tokenizer and the tokens of the first" sh -c "
     cmp Llama-3.1-8B/tokenizer.json Llama-3.1-8B-tuned/tokenizer.json &&
