@@ -123,7 +123,7 @@ static const struct tr_opt rows[] = {
      .name = option,                                                                \
      .check = TR_CHECK_COUNT,                                                       \
      .help = help_},
-#include "report/facts.def"
+#include "config/facts.def"
     {.kind = TR_ROW_OPT,
      .group = "facts",
      .type = TR_OPT_FLAG,

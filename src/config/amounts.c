@@ -116,16 +116,12 @@ void tr_epoch_share(const struct tr_epoch_plan *e, int replica, int64_t *first, 
     *count = each + (replica < more);
 }
 
-enum tr_status tr_amounts_of(const struct tr_config *c, const struct tr_batches *batches, int d,
-                             struct tr_amounts *out, struct tr_epoch_plan *plan)
+static enum tr_status length_of(const struct tr_config *c, const struct tr_batches *batches,
+                                struct tr_amounts *out)
 {
     const int64_t batch = batches->global_batch;
     int64_t per_eval;
 
-    *out = (struct tr_amounts){0};
-    *plan = (struct tr_epoch_plan){0};
-    if (c->n_epochs != TR_UNSET_INT)
-        return epochs(c, batch, d, out, plan);
     if (c->drop_last_eval)
         return TR_FAIL(TR_ECONFIG, "--drop-last-eval leaves out samples of an evaluation that "
                                    "takes all of them, as that of --n-epochs does: remove it, or "
@@ -159,5 +155,32 @@ enum tr_status tr_amounts_of(const struct tr_config *c, const struct tr_batches 
                        "--eval-iters %lld every --eval-interval %lld iterations is more "
                        "than can be counted: evaluate less",
                        (long long)out->eval_iters, (long long)out->eval_interval);
+    return TR_OK;
+}
+
+/* So that a short run has lines, too: --log-interval, or what is left of Megatron's 100. */
+static int64_t log_interval(const struct tr_config *c, int64_t train_iters, int64_t epoch)
+{
+    int64_t n = 100;
+
+    if (c->log_interval != TR_UNSET_INT)
+        return c->log_interval;
+    if (n > train_iters / 20)
+        n = train_iters / 20;
+    if (epoch > 0 && n > epoch / 4)
+        n = epoch / 4;
+    return n > 0 ? n : 1;
+}
+
+enum tr_status tr_amounts_of(const struct tr_config *c, const struct tr_batches *batches, int d,
+                             struct tr_amounts *out, struct tr_epoch_plan *plan)
+{
+    *out = (struct tr_amounts){0};
+    *plan = (struct tr_epoch_plan){0};
+    if (c->n_epochs != TR_UNSET_INT)
+        TR_TRY(epochs(c, batches->global_batch, d, out, plan));
+    else
+        TR_TRY(length_of(c, batches, out));
+    out->log_interval = log_interval(c, out->train_iters, plan->iters);
     return TR_OK;
 }

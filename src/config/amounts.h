@@ -10,9 +10,10 @@
 #include "util/status.h"
 
 /* How long the run is and how much data it wants, in iterations and samples.  Source:
-   --train-iters, --train-samples or --n-epochs; --eval-iters, --eval-interval. */
+   --train-iters, --train-samples or --n-epochs; --eval-iters, --eval-interval; --log-interval. */
 struct tr_amounts {
     int64_t train_iters;
+    int64_t log_interval; /* iterations between two lines of the log */
     int64_t eval_iters, eval_interval;
     int64_t train_samples, valid_samples, test_samples; /* wanted from the datasets */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "config/config.h"
+#include "config/config_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,8 +104,7 @@ static const void *field_of(const struct tr_opt *o, const struct tr_config *c)
     return (const char *)c + o->offset;
 }
 
-/* The name of the field: that of the option with '_' for '-'; owned by the caller. */
-static char *field_name(const struct tr_opt *o)
+char *tr_config_field_name(const struct tr_opt *o)
 {
     char *name = tr_format("%s", o->name);
 
@@ -118,7 +117,7 @@ static char *field_name(const struct tr_opt *o)
 static int by_name(const void *a, const void *b)
 {
     const struct tr_opt *const *x = a, *const *y = b;
-    char *left = field_name(*x), *right = field_name(*y);
+    char *left = tr_config_field_name(*x), *right = tr_config_field_name(*y);
     const int order = strcasecmp(left, right);
 
     free(left);
@@ -126,7 +125,7 @@ static int by_name(const void *a, const void *b)
     return order;
 }
 
-static int sorted_rows(const struct tr_opt *out[ROWS])
+int tr_config_sorted(const struct tr_opt *out[TR_CONFIG_ROWS])
 {
     int n = 0;
 
@@ -190,6 +189,19 @@ static void print_value(const struct tr_opt *o, const struct tr_config *c, FILE 
         fputc(']', f);
         break;
     }
+}
+
+char *tr_config_value_text(const struct tr_opt *o, const struct tr_config *c)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    TR_ASSERT(f);
+    print_value(o, c, f);
+    fclose(f);
+    TR_ASSERT(text);
+    return text;
 }
 
 /* The value of a row as JSON, but for reals, which jansson would write with 17 digits. */
@@ -391,15 +403,15 @@ char *tr_config_stored(const char *json, const char *name)
 
 char *tr_config_get_json(const struct tr_config *c, const char *kernels)
 {
-    const struct tr_opt *sorted[ROWS];
-    int n = sorted_rows(sorted);
+    const struct tr_opt *sorted[TR_CONFIG_ROWS];
+    int n = tr_config_sorted(sorted);
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);
 
     TR_ASSERT(f);
     for (int i = 0; i < n; i++) {
-        char *name = field_name(sorted[i]);
+        char *name = tr_config_field_name(sorted[i]);
         json_t *value = json_of(sorted[i], c);
 
         fprintf(f, "%s\n  \"%s\": ", i ? "," : "{", name);
@@ -468,24 +480,6 @@ enum tr_status tr_config_load_json(struct tr_config *c, const char *json)
 enum tr_status tr_config_load_model(struct tr_config *c, const char *json)
 {
     return load_object(c, json, true);
-}
-
-void tr_config_print(const struct tr_config *c, FILE *f)
-{
-    static const char dots[] = "................................................";
-    const struct tr_opt *sorted[ROWS];
-    int n = sorted_rows(sorted);
-
-    fputs("------------------------ arguments ------------------------\n", f);
-    for (int i = 0; i < n; i++) {
-        char *name = field_name(sorted[i]);
-
-        fprintf(f, "  %s %.*s ", name, 48 - (int)strlen(name), dots);
-        print_value(sorted[i], c, f);
-        fputc('\n', f);
-        free(name);
-    }
-    fputs("-------------------- end of arguments ---------------------\n", f);
 }
 
 const struct tr_options *tr_config_options(void)

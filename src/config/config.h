@@ -116,8 +116,18 @@ enum tr_status tr_config_load_model(struct tr_config *c, const char *json) TR_MU
 /*
  * Megatron's arguments block: "  name .... value" for every option, sorted without regard to case,
  * values as Python prints them, between the two rulers.
+ *
+ * With `given`, from which *c follows by tr_dims_tell() (config/dims.h), it is short: what has another value than its
+ * default in `given`, or in *c where `given` names a family, and what reports and plans read of a log (facts.def,
+ * model_args.def, run_args.def), so that they make the same of both.  Of more than TR_SHORT_ARGUMENTS
+ * such lines those that nothing reads are put together in one, below the block.
  */
-void tr_config_print(const struct tr_config *c, FILE *f);
+enum { TR_SHORT_ARGUMENTS = 24 };
+void tr_config_print(const struct tr_config *c, const struct tr_config *given, FILE *f);
+
+/* The default of an option, named with '-' or '_', as that block has it; static storage.  NULL if there is no such
+   option. */
+const char *tr_config_initial(const char *name);
 
 /* The table itself: for help, manual and completion. */
 const struct tr_options *tr_config_options(void);

@@ -1,6 +1,7 @@
 libtrireme_a_SOURCES += \
-	src/config/config.c src/config/config.h \
-	src/config/energy.def src/config/enums.def src/config/first.def src/config/modes.def src/config/options.def src/config/others.def \
+	src/config/arguments.c src/config/config.c src/config/config.h src/config/config_parts.h \
+	src/config/energy.def src/config/enums.def src/config/facts.def src/config/first.def src/config/model_args.def \
+	src/config/modes.def src/config/options.def src/config/others.def src/config/run_args.def \
 	src/config/option.c src/config/option.h \
 	src/config/value.c src/config/value.h \
 	src/config/nearest.c src/config/option_about.c src/config/option_doc.c \

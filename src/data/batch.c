@@ -144,39 +144,40 @@ static char *stem_of(const struct tr_config *c, const struct tr_data *x,
 
 static void print_targets(const struct tr_data *x)
 {
-    tr_print_rank0("> building train, validation, and test datasets ...\n"
-                   " > datasets target sizes (minimum size):\n"
-                   "    train:      %lld\n"
-                   "    validation: %lld\n"
-                   "    test:       %lld\n"
-                   "> building train, validation, and test datasets for GPT ...\n",
-                   (long long)x->of[TR_SPLIT_TRAIN].wanted, (long long)x->of[TR_SPLIT_VALID].wanted,
-                   (long long)x->of[TR_SPLIT_TEST].wanted);
+    tr_detail_rank0("> building train, validation, and test datasets ...\n"
+                    " > datasets target sizes (minimum size):\n"
+                    "    train:      %lld\n"
+                    "    validation: %lld\n"
+                    "    test:       %lld\n"
+                    "> building train, validation, and test datasets for GPT ...\n",
+                    (long long)x->of[TR_SPLIT_TRAIN].wanted,
+                    (long long)x->of[TR_SPLIT_VALID].wanted,
+                    (long long)x->of[TR_SPLIT_TEST].wanted);
 }
 
 static void print_index(const struct tr_index *index, double seconds)
 {
-    tr_print_rank0("    reading sizes...\n"
-                   "    reading pointers...\n"
-                   "    reading document index...\n"
-                   "    creating numpy buffer of mmap...\n"
-                   "    creating memory view of numpy buffer...\n"
-                   " > finished creating indexed dataset in %4f seconds\n"
-                   "    number of documents: %lld\n",
-                   seconds, (long long)index->sequences);
+    tr_detail_rank0("    reading sizes...\n"
+                    "    reading pointers...\n"
+                    "    reading document index...\n"
+                    "    creating numpy buffer of mmap...\n"
+                    "    creating memory view of numpy buffer...\n"
+                    " > finished creating indexed dataset in %4f seconds\n"
+                    "    number of documents: %lld\n",
+                    seconds, (long long)index->sequences);
 }
 
 static void print_split(const struct tr_data *x, const struct tr_data_part *p)
 {
     const int64_t *bound = p->bound;
 
-    tr_print_rank0(" > dataset split:\n");
+    tr_detail_rank0(" > dataset split:\n");
     for (int k = 0; k < TR_SPLITS; k++)
         if (tr_data_takes_from(x, k, p))
-            tr_print_rank0("    %s:\n"
-                           "     document indices in [%lld, %lld) total of %lld documents\n",
-                           tr_split_names[k], (long long)bound[k], (long long)bound[k + 1],
-                           (long long)(bound[k + 1] - bound[k]));
+            tr_detail_rank0("    %s:\n"
+                            "     document indices in [%lld, %lld) total of %lld documents\n",
+                            tr_split_names[k], (long long)bound[k], (long long)bound[k + 1],
+                            (long long)(bound[k + 1] - bound[k]));
 }
 
 /* All of a dataset that is named for one split goes to that split. */
@@ -203,7 +204,7 @@ enum tr_status tr_data_open_index(const struct tr_config *c, const struct tr_dat
 {
     double begin = tr_now();
 
-    tr_print_rank0(" > building dataset index ...\n");
+    tr_detail_rank0(" > building dataset index ...\n");
     TR_TRY(tr_index_open_by(p->prefix, by, &p->index));
     print_index(&p->index, tr_now() - begin);
     TR_TRY(tr_data_bound_part(c, x, p));
@@ -297,15 +298,15 @@ static void mix(struct tr_data_mixture *m, enum tr_split split, bool show)
         weight[i] = m->part[i].weight;
         size[i] = m->part[i].samples[split].count;
     }
-    tr_print_rank0("> building indices for blendable datasets ...\n > sample ratios:\n");
+    tr_detail_rank0("> building indices for blendable datasets ...\n > sample ratios:\n");
     tr_meter_start_count(&meter, "blending datasets:", "samples", m->wanted);
     tr_blend_build(b, weight, size, m->parts, m->wanted, show ? &meter : NULL);
     (void)tr_meter_end(&meter);
     for (int i = 0; i < m->parts; i++)
-        tr_print_rank0("   dataset %d, input: %g, achieved: %g\n", i, weight[i],
-                       (double)b->taken[i] / (double)b->count);
-    tr_print_rank0("> elapsed time for building blendable dataset indices: %.2f (sec)\n",
-                   tr_now() - begin);
+        tr_detail_rank0("   dataset %d, input: %g, achieved: %g\n", i, weight[i],
+                        (double)b->taken[i] / (double)b->count);
+    tr_detail_rank0("> elapsed time for building blendable dataset indices: %.2f (sec)\n",
+                    tr_now() - begin);
     free(weight);
     free(size);
 }
@@ -330,7 +331,7 @@ static enum tr_status open_sets(const struct tr_config *c, struct tr_data *x, st
         if (m->parts > 0)
             m->size = m->parts > 1 ? m->blend.count : m->part[0].samples[k].count;
     }
-    tr_print_rank0("> finished creating GPT datasets ...\n");
+    tr_detail_rank0("> finished creating GPT datasets ...\n");
     return TR_OK;
 }
 

@@ -89,7 +89,7 @@ enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_ep
     if (status == TR_OK)
         status = check_single(x);
     TR_TRY(tr_comm_agree(world, status));
-    tr_print_rank0("> building train, validation, and test datasets for GPT ...\n");
+    tr_detail_rank0("> building train, validation, and test datasets for GPT ...\n");
     for (int i = 0; i < x->parts; i++) {
         struct tr_data_part *p = &x->part[i];
 
@@ -105,7 +105,7 @@ enum tr_status tr_data_open_blocks(const struct tr_config *c, const struct tr_ep
         }
     }
     TR_TRY(tr_comm_agree(world, check_counted(x, epochs)));
-    tr_print_rank0("> finished creating GPT datasets ...\n");
+    tr_detail_rank0("> finished creating GPT datasets ...\n");
     return TR_OK;
 }
 

@@ -38,27 +38,27 @@ static void print_epochs(const struct tr_samples *x)
     bool separate = x->early < x->count;
 
     if (x->epochs == 1)
-        tr_print_rank0(" > only one epoch required, setting separate_last_epoch to False\n");
+        tr_detail_rank0(" > only one epoch required, setting separate_last_epoch to False\n");
     else
-        tr_print_rank0(" > last epoch number of samples (%lld) is %s than 80%% of number of "
-                       "samples per epoch (%lld), setting separate_last_epoch to %s\n",
-                       (long long)(x->spec.wanted - before), separate ? "smaller" : "larger",
-                       (long long)((x->tokens - 1) / x->spec.seq), separate ? "True" : "False");
+        tr_detail_rank0(" > last epoch number of samples (%lld) is %s than 80%% of number of "
+                        "samples per epoch (%lld), setting separate_last_epoch to %s\n",
+                        (long long)(x->spec.wanted - before), separate ? "smaller" : "larger",
+                        (long long)((x->tokens - 1) / x->spec.seq), separate ? "True" : "False");
 }
 
 static void print_before(const struct tr_samples *x, enum tr_samples_map which)
 {
     if (which == TR_MAP_ROW)
-        tr_print_rank0("    using:\n"
-                       "     number of documents:       %lld\n"
-                       "     number of epochs:          %lld\n"
-                       "     sequence length:           %lld\n"
-                       "     total number of samples:   %lld\n",
-                       (long long)(x->spec.last - x->spec.first), (long long)x->epochs,
-                       (long long)x->spec.seq, (long long)x->count);
+        tr_detail_rank0("    using:\n"
+                        "     number of documents:       %lld\n"
+                        "     number of epochs:          %lld\n"
+                        "     sequence length:           %lld\n"
+                        "     total number of samples:   %lld\n",
+                        (long long)(x->spec.last - x->spec.first), (long long)x->epochs,
+                        (long long)x->spec.seq, (long long)x->count);
     if (which == TR_MAP_SHUFFLE)
-        tr_print_rank0(" > building shuffle index with split [0, %lld) and [%lld, %lld) ...\n",
-                       (long long)x->early, (long long)x->early, (long long)x->count);
+        tr_detail_rank0(" > building shuffle index with split [0, %lld) and [%lld, %lld) ...\n",
+                        (long long)x->early, (long long)x->early, (long long)x->count);
 }
 
 /* Whether all maps could be put in place; if not, tr_last_error() says why.  A meter is wiped before a
@@ -78,8 +78,8 @@ static bool build_and_store(struct tr_samples *x, const char *stem, bool show)
         tr_samples_build(x, (enum tr_samples_map)m, &rng, show ? &meter : NULL);
         (void)tr_meter_end(&meter);
         stored = stored && tr_samples_store(x, stem, (enum tr_samples_map)m) == TR_OK;
-        tr_print_rank0(" > elasped time to build and save %s-idx mapping (seconds): %4f\n",
-                       map_names[m], tr_now() - begin);
+        tr_detail_rank0(" > elasped time to build and save %s-idx mapping (seconds): %4f\n",
+                        map_names[m], tr_now() - begin);
     }
     return stored;
 }
@@ -149,8 +149,9 @@ static enum tr_status take_first(struct tr_samples *x, const struct tr_samples *
         drop_maps(x, plan);
     }
     if (some_missing(stem))
-        tr_print_rank0(" > WARNING: could not find index map files, building the indices on rank 0 "
-                       "...\n");
+        tr_detail_rank0(
+            " > WARNING: could not find index map files, building the indices on rank 0 "
+            "...\n");
     else
         tr_log(TR_LOG_WARNING, "%s; it is built again", tr_last_error());
     print_epochs(x);
@@ -193,13 +194,13 @@ static void print_taken(const struct tr_samples *x, const char *stem, double sec
     for (int m = 0; m < TR_MAPS && x->part[m].map.path; m++) {
         char *path = tr_samples_path(stem, (enum tr_samples_map)m);
 
-        tr_print_rank0(" > loading %s-idx mapping from %s\n", map_names[m], path);
+        tr_detail_rank0(" > loading %s-idx mapping from %s\n", map_names[m], path);
         free(path);
     }
-    tr_print_rank0("    loaded indexed file in %3.3f seconds\n"
-                   "    total number of samples: %lld\n"
-                   "    total number of epochs: %lld\n",
-                   seconds, (long long)x->count + 1, (long long)x->epochs);
+    tr_detail_rank0("    loaded indexed file in %3.3f seconds\n"
+                    "    total number of samples: %lld\n"
+                    "    total number of epochs: %lld\n",
+                    seconds, (long long)x->count + 1, (long long)x->epochs);
 }
 
 enum tr_status tr_samples_open(const struct tr_samples_spec *spec, const char *what,

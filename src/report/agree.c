@@ -73,8 +73,8 @@ static bool same_training(const struct tr_record *a, const struct tr_record *b)
         TR_FACT_FFN,    TR_FACT_EMBED,  TR_FACT_SEQ,   TR_FACT_BATCH,
     };
     static const char *const arguments[] = {
-        "seed",           "data-seed", "data-path",  "train-data-path", "data-impl",    "mock-data",
-        "tokenizer-type", "split",     "vocab-size", "vocab-file",      "data-samples",
+#define DATA(option) option,
+#include "config/run_args.def"
     };
 
     if (!tr_record_alike(a, b, facts, sizeof facts / sizeof facts[0], false))

@@ -18,7 +18,6 @@ libtrireme_a_SOURCES += \
 	src/report/draw_script.c \
 	src/report/draw_text.c \
 	src/report/ends.def \
-	src/report/facts.def \
 	src/report/fields.def \
 	src/report/flight_align.c \
 	src/report/flight_align.h \
@@ -34,7 +33,6 @@ libtrireme_a_SOURCES += \
 	src/report/log_timers.c \
 	src/report/logs.c \
 	src/report/logs.h \
-	src/report/model_args.def \
 	src/report/oddities.def \
 	src/report/order.c \
 	src/report/order.h \
@@ -65,7 +63,6 @@ libtrireme_a_SOURCES += \
 	src/report/record.h \
 	src/report/record_argument.c \
 	src/report/roles.def \
-	src/report/run_args.def \
 	src/report/run_config.c \
 	src/report/run_config.h \
 	src/report/run_log.c \

@@ -214,6 +214,16 @@ static void read_arguments(struct tr_reader *r, const char *at)
     r->saw_arguments = r->in_arguments = true;
 }
 
+/* Our short block leaves out a family that is the default. */
+static void end_arguments(struct tr_reader *r)
+{
+    struct tr_record *run = tr_reader_record(r);
+
+    r->in_arguments = false;
+    if (run->ours && !run->family)
+        run->family = tr_family_find(tr_config_initial("model-family"));
+}
+
 /* "  name ...... value" inside the block of arguments.  Is it such a line? */
 static bool read_argument(struct tr_reader *r)
 {
@@ -447,7 +457,7 @@ void tr_reader_line(struct tr_reader *r)
 {
     if (r->in_arguments) {
         if (strstr(r->line, "end of arguments")) {
-            r->in_arguments = false;
+            end_arguments(r);
             return;
         }
         if (read_argument(r))

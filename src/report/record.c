@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "config/config.h"
 #include "util/file.h"
 #include "util/text.h"
 
@@ -19,7 +20,7 @@ static const struct {
     const char *key, *option;
 } facts[] = {
 #define FACT(symbol, key, option, help) {key, option},
-#include "report/facts.def"
+#include "config/facts.def"
 };
 
 static const struct {
@@ -63,7 +64,7 @@ const char *tr_record_argument(const struct tr_record *r, const char *name)
     for (int i = 0; i < r->arguments; i++)
         if (tr_argument_is(r->argument[i].name, strlen(r->argument[i].name), name))
             return r->argument[i].value;
-    return NULL;
+    return r->ours && r->arguments > 0 ? tr_config_initial(name) : NULL;
 }
 
 bool tr_argument_is(const char *name, size_t length, const char *option)
@@ -130,6 +131,12 @@ static double work_out(const struct tr_record *r, enum tr_fact f)
         return x[TR_FACT_TP] * x[TR_FACT_PP] * x[TR_FACT_DP];
     case TR_FACT_DP:
         return x[TR_FACT_WORLD] / (x[TR_FACT_TP] * x[TR_FACT_PP]);
+    case TR_FACT_GROUPS:
+        return x[TR_FACT_HEADS];
+    case TR_FACT_HEAD_WIDTH:
+        return x[TR_FACT_HIDDEN] / x[TR_FACT_HEADS];
+    case TR_FACT_EMBED:
+        return x[TR_FACT_HIDDEN];
     case TR_FACT_FFN:
         return 4.0 * x[TR_FACT_HIDDEN];
     case TR_FACT_MICROS:

@@ -23,7 +23,7 @@ enum tr_field {
 
 enum tr_fact {
 #define FACT(symbol, key, option, help) TR_FACT_##symbol,
-#include "report/facts.def"
+#include "config/facts.def"
     TR_FACTS
 };
 
@@ -158,7 +158,8 @@ void *tr_grow(void *list, int64_t used, size_t size);
 /* Is this the name of an option, which arguments have with '_' for '-'? */
 bool tr_argument_is(const char *name, size_t length, const char *option);
 
-/* The value of an argument by its name, with '_' or '-', as the log has it; NULL where the log has it not. */
+/* The value of an argument by its name, with '_' or '-', as the log has it; NULL where the log has it not.  What a log
+   of trireme leaves out of its arguments has its default. */
 const char *tr_record_argument(const struct tr_record *r, const char *name);
 
 /* Add one; the texts are copied. */

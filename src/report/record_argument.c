@@ -10,14 +10,14 @@ static const struct {
 } arguments[] = {
 #define FACT(symbol, key, option, help) {option, TR_FACT_##symbol},
 #define ARGUMENT(symbol, argument) {argument, TR_FACT_##symbol},
-#include "report/facts.def"
+#include "config/facts.def"
 };
 
 static const struct {
     const char *name, *value;
 } model_arguments[] = {
 #define SAYS(name, value, change) {name, value},
-#include "report/model_args.def"
+#include "config/model_args.def"
 #undef SAYS
 };
 

@@ -20,14 +20,14 @@ static const struct {
     const char *option, *value;
 } absent[] = {
 #define ABSENT(option, value) {option, value},
-#include "report/run_args.def"
+#include "config/run_args.def"
 };
 
 static const struct {
     const char *option, *flag;
 } partners[] = {
 #define ONLY_WITH(option, flag) {option, flag},
-#include "report/run_args.def"
+#include "config/run_args.def"
 };
 
 static const struct {
@@ -35,20 +35,20 @@ static const struct {
     const char *option;
 } facts[] = {
 #define FACT(symbol, key, option, help) {TR_FACT_##symbol, option},
-#include "report/facts.def"
+#include "config/facts.def"
 };
 
 static const char *const said_groups[] = {
 #define WHOLE(group) group,
-#include "report/run_args.def"
+#include "config/run_args.def"
 };
 static const char *const said_options[] = {
 #define ONE(option) option,
-#include "report/run_args.def"
+#include "config/run_args.def"
 };
 static const char *const unsaid_options[] = {
 #define NOT(option) option,
-#include "report/run_args.def"
+#include "config/run_args.def"
 };
 
 static bool is_one_of(const char *name, const char *const *list, size_t n)

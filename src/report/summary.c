@@ -119,7 +119,7 @@ static struct tr_family family_of(const struct tr_record *r, int64_t groups)
 #define SAYS(name, value, change) \
     if (r->says >> row++ & 1U)    \
         change;
-#include "report/model_args.def"
+#include "config/model_args.def"
 #undef SAYS
     return of;
 }

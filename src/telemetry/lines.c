@@ -258,6 +258,35 @@ int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_momen
     return (int)t.used;
 }
 
+void tr_lines_shorten(char *text)
+{
+    static const char *const stay[] = {
+        "using world size:",
+        "setting number of micro-batches",
+        "will use batch size rampup",
+        "decreasing the global batch size",
+        " > padded vocab",
+        "[before the start of training step]",
+    };
+    char *to = text;
+
+    for (char *line = text, *end; *line; line = end) {
+        bool stays = false;
+
+        end = line + strcspn(line, "\n");
+        end += *end == '\n';
+        for (size_t i = 0; i < sizeof stay / sizeof stay[0]; i++)
+            stays = stays || strncmp(line, stay[i], strlen(stay[i])) == 0;
+        if (!stays)
+            continue;
+        memmove(to, line, (size_t)(end - line));
+        to += end - line;
+    }
+    if (to > text && to[-1] == '\n')
+        to--;
+    *to = '\0';
+}
+
 int tr_lines_stages(char *buf, size_t size, const struct tr_layout *l, int64_t layers)
 {
     struct tr_text t = {buf, size, 0};

@@ -131,6 +131,10 @@ int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_momen
 
 /* ---- set-up, by rank 0 unless said otherwise, in this order ---- */
 
+/* Leave of such a block the lines that programs read, or that say what cannot be guessed: all that a log has without
+   --log-arguments.  Nothing may be left. */
+void tr_lines_shorten(char *text);
+
 /* Sizes of the groups and the type of the parameters; the arguments block comes next. */
 int tr_lines_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p);
 

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "telemetry/lines.h"
+#include "train/logging.h"
 #include "train/memory.h"
 #include "util/text.h"
 
@@ -108,22 +108,11 @@ enum tr_status tr_plan_print(const struct tr_config *c, const struct tr_forward_
                              int ranks, FILE *f)
 {
     int world = tr_plan_world(c, ranks, f);
-    struct tr_told told;
     struct tr_shape s;
-    char text[TR_REPORT_BYTES];
     struct tr_memory most = {.total = 0.0};
 
     TR_TRY(tr_shape_of(c, world, &s));
-    tr_lines_world(text, sizeof text, &s.layout, &s.precision);
-    fprintf(f, "%s\n", text);
-    tr_dims_tell(c, &s.dims, &told);
-    told.options.world_size = world;
-    tr_config_print(&told.options, f);
-    tr_lines_setup(text, sizeof text, &s, tr_config_spelling("tokenizer-type", c->tokenizer_type),
-                   (uint64_t)c->seed);
-    fprintf(f, "%s\n", text);
-    if (tr_lines_stages(text, sizeof text, &s.layout, s.dims.layers) > 0)
-        fprintf(f, "%s\n", text);
+    tr_logging_sizes(c, &s, f);
     for (int stage = 0; stage < s.layout.p; stage++)
         TR_TRY(print_stage(c, only, &s, stage, &most, f));
     fprintf(f, "largest of all ranks: %.2f MiB\n", most.total / MIB);

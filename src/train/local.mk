@@ -10,7 +10,7 @@ libtrireme_a_SOURCES += \
 	src/train/replicas_save.c src/train/replicas_save.h src/train/run.c src/train/run.h src/train/run_time.c src/train/run_time.h \
 	src/train/start.c src/train/start.h src/train/step.c src/train/step.h \
 	src/train/chunks.c src/train/chunks.h \
-	src/train/logging.c src/train/logging.h src/train/logging_parts.h src/train/logging_terminal.c \
+	src/train/logging.c src/train/logging.h src/train/logging_parts.h src/train/logging_setup.c src/train/logging_terminal.c \
 	src/train/tidy.c src/train/tidy.h \
 	src/train/timeline.c src/train/timeline.h src/train/tracks.def \
 	src/train/torch_trace.c src/train/torch_trace.h src/train/tracker.c src/train/tracker.h \

@@ -8,11 +8,9 @@
 #include <unistd.h>
 
 #include "config/flops.h"
-#include "config/strategy.h"
 #include "config/theory.h"
 #include "optim/stat.h"
 #include "train/logging_parts.h"
-#include "train/profile.h"
 #include "train/scoring.h"
 #include "train/start.h"
 #include "util/log.h"
@@ -347,10 +345,8 @@ void tr_logging_close(struct tr_logging *t)
 
 bool tr_logging_due(const struct tr_logging *t, int64_t iteration)
 {
-    const struct tr_config *c = t->run->config;
-
-    return tr_logging_every(iteration, c->log_interval) ||
-           (c->log_format == TR_FORMAT_CORE && iteration == t->began_at + 1);
+    return tr_logging_every(iteration, t->run->shape.amounts.log_interval) ||
+           (t->run->config->log_format == TR_FORMAT_CORE && iteration == t->began_at + 1);
 }
 
 void tr_logging_add(struct tr_logging *t, const struct tr_step_result *step, bool skipped)
@@ -413,106 +409,11 @@ void tr_logging_print(struct tr_logging *t, bool lost)
         tell_timers(t, t->interval.advanced + t->interval.skipped);
     if (line_due)
         tell_traffic(t, t->interval.advanced + t->interval.skipped);
-    if (!tr_logging_every(iteration, c->log_interval))
+    if (!tr_logging_every(iteration, t->run->shape.amounts.log_interval))
         return;
     tr_timers_reset();
     t->run->traffic.count = (struct tr_traffic_count){0};
     t->interval = (struct tr_interval){0};
     t->consumed = t->run->consumed_train - t->run->passed_train;
     t->since = tr_now();
-}
-
-/* ---- before it trains ---- */
-
-/* Megatron prints one line from each rank of the first replica; here rank 0 prints them in order. */
-void tr_logging_parameters(struct tr_run *r)
-{
-    int64_t mine = tr_params_number(&r->model.params);
-    int64_t *all = calloc((size_t)r->world->size, sizeof *all);
-    char text[TR_REPORT_BYTES];
-
-    if (!all)
-        tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
-    r->world->via->gather_all(r->world, &mine, sizeof mine, all);
-    for (int rank = 0; rank < r->world->size; rank++) {
-        struct tr_place at = tr_grid_place(&r->shape.layout, rank);
-
-        if (at.dp != 0)
-            continue;
-        tr_lines_parameters(text, sizeof text, at.tp, at.pp, all[rank]);
-        tr_print_rank0("%s\n", text);
-    }
-    free(all);
-}
-
-static void tell_strategy(const struct tr_config *c)
-{
-    char *text = c->strategy ? tr_strategy_text(c->strategy) : NULL;
-
-    if (text)
-        tr_notice("> %s\n", text);
-    free(text);
-}
-
-/* What Megatron prints before it builds the model: sizes, arguments, tokenizer, groups. */
-void tr_logging_setup(const struct tr_run *r, double began)
-{
-    const struct tr_config *c = r->config;
-    char text[TR_REPORT_BYTES], *arguments = NULL;
-    struct tr_told told;
-    size_t size;
-    FILE *f;
-
-    if (r->world->rank != 0)
-        return;
-    tr_lines_world(text, sizeof text, &r->shape.layout, &r->shape.precision);
-    tr_print("%s\n", text);
-    f = open_memstream(&arguments, &size);
-    if (!f)
-        tr_die(TR_ERESOURCE, "no memory left for the list of arguments");
-    tr_dims_tell(c, &r->shape.dims, &told);
-    tr_config_print(&told.options, f);
-    fclose(f);
-    tr_print("%s", arguments);
-    free(arguments);
-    tr_lines_setup(text, sizeof text, &r->shape,
-                   tr_config_spelling("tokenizer-type", c->tokenizer_type), (uint64_t)c->seed);
-    tr_print("%s\n", text);
-    if (tr_lines_stages(text, sizeof text, &r->shape.layout, r->shape.dims.layers) > 0)
-        tr_print("%s\n", text);
-    tell_strategy(c);
-    tr_print("> computing with %s on each of %d rank%s of this node\n",
-             r->queue.on->describe(r->device), r->launch.local_size,
-             tr_plural(r->launch.local_size));
-    if (tr_profile_clock(r))
-        tr_print("> clock of the timers: %s\n", tr_profile_clock(r));
-    if (tr_start_seconds() >= 0.0)
-        began = tr_now() - tr_start_seconds();
-    tr_lines_initialized(text, sizeof text, tr_now() - began, tr_moment_now(c->log_format));
-    tr_print("%s\n", text);
-}
-
-void tr_logging_news(const struct tr_run *r)
-{
-    const char *line;
-
-    while (r->queue.on->news && (line = r->queue.on->news(r->device)) != NULL)
-        tr_print_rank0("> %s\n", line);
-}
-
-void tr_logging_start(const struct tr_run *r)
-{
-    char text[TR_REPORT_BYTES];
-
-    if (tr_logging_is_brief(r)) {
-        tr_logging_brief_start(r);
-        return;
-    }
-    /* Tests begin runs that no program was started for. */
-    if (tr_start_seconds() >= 0.0) {
-        tr_lines_start(text, sizeof text, tr_start_parts(), tr_start_seconds());
-        tr_print_rank0("%s\n", text);
-    }
-    tr_lines_training(text, sizeof text, tr_moment_now(r->config->log_format));
-    tr_print_rank0("%s\n", text);
 }

@@ -2,6 +2,8 @@
 #ifndef TR_TRAIN_LOGGING_H
 #define TR_TRAIN_LOGGING_H
 
+#include <stdio.h>
+
 #include "telemetry/lines.h"
 #include "telemetry/terminal.h"
 #include "train/run.h"
@@ -46,9 +48,21 @@ static inline bool tr_logging_every(int64_t iteration, int64_t interval)
     return interval > 0 && iteration % interval == 0;
 }
 
-/* Once the ranks have found one another: sizes, arguments, tokenizer, groups, and the time since the process
-   began, or `began` where nobody took that. */
+/*
+ * What a log has of set-up: with --log-arguments everything, else what programs read of it and of the arguments
+ * (config/config.h: tr_config_print), in at most 40 lines for a run with a usual number of options.
+ */
+
+/* Sizes, arguments, tokenizer, groups, of one process: for --dry-run, too. */
+void tr_logging_sizes(const struct tr_config *c, const struct tr_shape *s, FILE *f);
+
+/* Once the ranks have found one another: that, and the time since the process began, or `began` where nobody took
+   that.  All arguments go to a file of the run's folder. */
+#define TR_ARGUMENTS_FILE "arguments.txt"
 void tr_logging_setup(const struct tr_run *r, double began);
+
+/* Lines of telemetry/lines.h about set-up, which are shortened in place; from rank 0. */
+void tr_logging_tell(const struct tr_run *r, char *text);
 
 /* How many parameters there are on each tensor rank and stage. */
 void tr_logging_parameters(struct tr_run *r);

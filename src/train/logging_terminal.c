@@ -46,6 +46,7 @@ void tr_logging_choose(struct tr_config *c, struct tr_comm *world, bool watched)
     if (c->log_format == TR_FORMAT_TERMINAL)
         warn_of_left_out(c);
     tr_print_brief(c->log_format == TR_FORMAT_TERMINAL && !c->log_arguments);
+    tr_print_details(c->log_arguments);
 }
 
 bool tr_logging_is_brief(const struct tr_run *r)

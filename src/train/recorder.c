@@ -77,7 +77,7 @@ static enum tr_status reserve(struct tr_recorder *s)
 
 enum tr_status tr_recorder_open(struct tr_recorder *s, struct tr_run *run)
 {
-    const int64_t interval = run->config->log_interval;
+    const int64_t interval = run->shape.amounts.log_interval;
 
     *s = (struct tr_recorder){.run = run,
                               .waits = wants_waits(run),

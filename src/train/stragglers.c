@@ -125,7 +125,7 @@ void tr_stragglers_after(struct tr_stragglers *s)
 {
     double mine;
 
-    if (!s->run || !tr_logging_every(s->run->iteration, s->run->config->log_interval))
+    if (!s->run || !tr_logging_every(s->run->iteration, s->run->shape.amounts.log_interval))
         return;
     mine = tr_timer_seconds(TR_TIMER_OWN_COMPUTE);
     s->run->world->via->gather_all(s->run->world, &mine, sizeof mine, s->seconds);

@@ -64,7 +64,7 @@ static void evaluate(struct loop *l, enum tr_split split, const char *where)
     char text[TR_REPORT_BYTES];
     const struct tr_evaluation e = tr_evaluation_of(r, split);
     int64_t iterations = e.iterations;
-    int64_t told = r->config->log_format == TR_FORMAT_CORE ? 1 : r->config->log_interval;
+    int64_t told = r->config->log_format == TR_FORMAT_CORE ? 1 : r->shape.amounts.log_interval;
     int64_t piece = split == TR_SPLIT_TEST ? told : iterations;
     double began = tr_now(), loss = 0.0;
     struct tr_scoring scoring;
@@ -559,20 +559,22 @@ static enum tr_status set_up(struct tr_run *r, const struct tr_config *config,
     tr_start_end(TR_START_MODEL);
     tr_lines_decay_style(text, sizeof text,
                          tr_config_spelling("lr-decay-style", config->lr_decay_style));
-    tr_print_rank0("%s\n", text);
+    tr_logging_tell(r, text);
     TR_TRY(tr_run_load(r));
     tr_start_end(TR_START_CHECKPOINT);
     tr_timer_stop(TR_TIMER_MODEL_SETUP);
     tr_lines_built(text, sizeof text, moment(r));
-    tr_print_rank0("%s\n", text);
+    tr_logging_tell(r, text);
 
     tr_timer_start(TR_TIMER_DATA_SETUP);
     TR_TRY(tr_run_data(r));
     tr_start_end(TR_START_DATA);
     tr_timer_stop(TR_TIMER_DATA_SETUP);
     tr_lines_ready(text, sizeof text, moment(r));
-    tr_print_rank0("%s\n", text);
-    tr_logging_timers(r, timers, 2);
+    tr_logging_tell(r, text);
+    /* A short log has the same in the line of the start. */
+    if (config->log_arguments)
+        tr_logging_timers(r, timers, 2);
     return TR_OK;
 }
 

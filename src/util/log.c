@@ -110,6 +110,8 @@ static void diagnose(enum tr_level level, const char *fmt, va_list ap)
     make_printable(line);
     put_records(levels[level], line + words_at);
     line[n++] = '\n';
+    /* Both may go to one file: what stdout holds back stands before it.  Its loss shows at the end. */
+    (void)fflush(stdout);
     /* A diagnostic that cannot be written has nowhere else to go. */
     if (tr_write_all(STDERR_FILENO, line, (size_t)n) != 0)
         return;
@@ -224,6 +226,24 @@ void tr_print_rank0(const char *fmt, ...)
     va_list ap;
 
     if (is_brief || who.rank != 0)
+        return;
+    va_start(ap, fmt);
+    print(fmt, ap);
+    va_end(ap);
+}
+
+static bool has_details;
+
+void tr_print_details(bool wanted)
+{
+    has_details = wanted;
+}
+
+void tr_detail_rank0(const char *fmt, ...)
+{
+    va_list ap;
+
+    if (is_brief || !has_details || who.rank != 0)
         return;
     va_start(ap, fmt);
     print(fmt, ap);

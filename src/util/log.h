@@ -43,7 +43,11 @@ void tr_print(const char *fmt, ...) TR_PRINTF(1, 2);
 /* The same from rank 0 only. */
 void tr_print_rank0(const char *fmt, ...) TR_PRINTF(1, 2);
 
-/* The same two for what is said in every form of the log: tr_print_brief() does not silence them. */
+/* The same for what only a log with all details has, after tr_print_details(true). */
+void tr_detail_rank0(const char *fmt, ...) TR_PRINTF(1, 2);
+void tr_print_details(bool wanted);
+
+/* The first two for what is said in every form of the log: tr_print_brief() does not silence them. */
 void tr_notice(const char *fmt, ...) TR_PRINTF(1, 2);
 void tr_notice_rank0(const char *fmt, ...) TR_PRINTF(1, 2);
 

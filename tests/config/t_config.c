@@ -22,7 +22,7 @@ static void defaults(void **state)
     assert_ok(parse(""));
     assert_int_equal(c.seed, 1234);
     assert_int_equal(c.make_vocab_size_divisible_by, 128);
-    assert_int_equal(c.log_interval, 100);
+    assert_true(c.log_interval == TR_UNSET_INT);
     assert_int_equal(c.eval_interval, 1000);
     assert_int_equal(c.eval_iters, 100);
     assert_int_equal(c.lr_decay_style, TR_LR_LINEAR);
@@ -373,7 +373,7 @@ static void arguments_block(void **state)
     (void)state;
     assert_non_null(f);
     assert_ok(parse("--lr 0.00015 --data-path x \"it's\" --memory-plan --save /a/b"));
-    tr_config_print(&c, f);
+    tr_config_print(&c, NULL, f);
     fclose(f);
     assert_non_null(
         strstr(text, "------------------------ arguments ------------------------\n  a"));
@@ -396,6 +396,64 @@ static void arguments_block(void **state)
         snprintf(last, sizeof last, "%s", line);
     }
     free(text);
+}
+
+static char *short_block(const char *options)
+{
+    struct tr_config given;
+    char *text = NULL;
+    size_t size;
+    FILE *f = open_memstream(&text, &size);
+
+    assert_non_null(f);
+    assert_ok(parse(options));
+    given = c;
+    c.activation = TR_ACTIVATION_GELU_TANH;
+    c.norm_epsilon = 1e-6;
+    c.ffn_hidden_size = 4 * 64;
+    tr_config_print(&c, &given, f);
+    fclose(f);
+    return text;
+}
+
+/* What was given, and what a report reads; of a family also what follows from it. */
+static void short_arguments(void **state)
+{
+    char *text;
+
+    (void)state;
+    text = short_block("--hidden-size 64 --lr 0.00015");
+    assert_non_null(strstr(text, "\n  hidden_size ..................................... 64\n"));
+    assert_non_null(
+        strstr(text, "\n  lr .............................................. 0.00015\n"));
+    assert_non_null(
+        strstr(text, "\n  activation ...................................... gelu-tanh\n"));
+    assert_non_null(strstr(text, "\n  tensor_model_parallel_size ...................... 1\n"));
+    assert_null(strstr(text, "  adam_beta1 ."));
+    assert_null(strstr(text, "  norm_epsilon ."));
+    assert_null(strstr(text, "  ffn_hidden_size ."));
+    assert_null(strstr(text, "> options besides"));
+    free(text);
+    text = short_block("--hidden-size 64 --model-family llama");
+    assert_non_null(strstr(text, "\n  norm_epsilon .................................... 1e-06\n"));
+    assert_non_null(strstr(text, "\n  ffn_hidden_size ................................. 256\n"));
+    free(text);
+    /* What nothing reads goes together where there is much. */
+    text = short_block("--hidden-size 64 --num-layers 2 --num-attention-heads 4 --seq-length 8 "
+                       "--lr 1 --min-lr .5 --adam-beta1 .8 "
+                       "--adam-beta2 .7 --adam-eps 1e-6 --weight-decay .3 --clip-grad 2 "
+                       "--eval-iters 3 --eval-interval 4 "
+                       "--save a --load b --save-interval 7 --train-iters 8 --global-batch-size 8 "
+                       "--micro-batch-size 2 "
+                       "--split 9,1 --data-path x --seed 3 --lr-warmup-iters 1 --lr-decay-iters 9 "
+                       "--log-interval 2");
+    assert_non_null(strstr(text, "---\n> options besides: adam_beta1 0.8, adam_beta2 0.7, "));
+    assert_non_null(strstr(text, "\n  seed ............................................ 3\n"));
+    assert_null(strstr(text, "\n  lr ."));
+    free(text);
+    assert_string_equal(tr_config_initial("log-format"), "auto");
+    assert_string_equal(tr_config_initial("adam_beta1"), "0.9");
+    assert_null(tr_config_initial("no-such-option"));
 }
 
 /* Every row of the table appears in its forms, and none is listed twice. */
@@ -458,6 +516,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(model_of_another, start, end),
         cmocka_unit_test(reals),
         cmocka_unit_test_setup_teardown(arguments_block, start, end),
+        cmocka_unit_test_setup_teardown(short_arguments, start, end),
         cmocka_unit_test_setup_teardown(documents, start, end),
     };
     return run_tap(tests);

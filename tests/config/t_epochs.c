@@ -41,6 +41,8 @@ static void derived(void **state)
     assert_int_equal(s.epochs.samples, 10 * 96);
     assert_int_equal(s.amounts.train_iters, 70);
     assert_int_equal(s.amounts.train_samples, 70 * 96);
+    /* A quarter of an epoch, and less than a twentieth of the run. */
+    assert_int_equal(s.amounts.log_interval, 2);
     assert_int_equal(s.epochs.replicas, WORLD);
     assert_int_equal(s.epochs.seed, 1234);
     /* The decay is over the whole run, unless it is given in iterations. */

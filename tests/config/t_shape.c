@@ -51,6 +51,29 @@ static enum tr_status shape_of_samples(const char *more, int world, struct tr_sh
                          s);
 }
 
+/* The least of 100 and a twentieth of the run, unless it is given. */
+static void lines_of_the_log(void **state)
+{
+    static const struct {
+        const char *more;
+        int64_t interval;
+    } rows[] = {
+        {"--train-iters 1000000", 100}, {"--train-iters 2000", 100}, {"--train-iters 1999", 99},
+        {"--train-iters 40", 2},        {"--train-iters 21", 1},     {"--train-iters 19", 1},
+        {"--train-iters 1", 1},         {"--log-interval 7", 7},     {"--train-samples 400", 5},
+    };
+    struct tr_shape s;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const char *const less[] = {"log-interval", "lr-decay-iters", "lr-warmup-fraction",
+                                    strstr(rows[i].more, "samples") ? "train-iters" : NULL, NULL};
+
+        assert_ok(shape_without(less, rows[i].more, 16, &s));
+        assert_int_equal(s.amounts.log_interval, rows[i].interval);
+    }
+}
+
 static void known_run(void **state)
 {
     struct tr_shape s;
@@ -1053,21 +1076,37 @@ static void routes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_run),      cmocka_unit_test(padded_vocabulary),
-        cmocka_unit_test(batches),        cmocka_unit_test(default_batch),
-        cmocka_unit_test(chunks),         cmocka_unit_test(groups),
-        cmocka_unit_test(bad_chunks),     cmocka_unit_test(replicas),
-        cmocka_unit_test(diverging),      cmocka_unit_test(networks),
-        cmocka_unit_test(loss_scales),    cmocka_unit_test(bad_layout),
-        cmocka_unit_test(bad_rates),      cmocka_unit_test(missing),
-        cmocka_unit_test(vocabulary),     cmocka_unit_test(sample_based),
-        cmocka_unit_test(other_rates),    cmocka_unit_test(weight_decays),
-        cmocka_unit_test(uneven_stages),  cmocka_unit_test(bad_stages),
-        cmocka_unit_test(bad_attention),  cmocka_unit_test(bad_data),
-        cmocka_unit_test(loading),        cmocka_unit_test(layouts),
-        cmocka_unit_test(bad_layouts),    cmocka_unit_test(spread_layers),
-        cmocka_unit_test(layout_options), cmocka_unit_test(bad_graphs),
-        cmocka_unit_test(routes),         cmocka_unit_test(vees),
+        cmocka_unit_test(lines_of_the_log),
+        cmocka_unit_test(known_run),
+        cmocka_unit_test(padded_vocabulary),
+        cmocka_unit_test(batches),
+        cmocka_unit_test(default_batch),
+        cmocka_unit_test(chunks),
+        cmocka_unit_test(groups),
+        cmocka_unit_test(bad_chunks),
+        cmocka_unit_test(replicas),
+        cmocka_unit_test(diverging),
+        cmocka_unit_test(networks),
+        cmocka_unit_test(loss_scales),
+        cmocka_unit_test(bad_layout),
+        cmocka_unit_test(bad_rates),
+        cmocka_unit_test(missing),
+        cmocka_unit_test(vocabulary),
+        cmocka_unit_test(sample_based),
+        cmocka_unit_test(other_rates),
+        cmocka_unit_test(weight_decays),
+        cmocka_unit_test(uneven_stages),
+        cmocka_unit_test(bad_stages),
+        cmocka_unit_test(bad_attention),
+        cmocka_unit_test(bad_data),
+        cmocka_unit_test(loading),
+        cmocka_unit_test(layouts),
+        cmocka_unit_test(bad_layouts),
+        cmocka_unit_test(spread_layers),
+        cmocka_unit_test(layout_options),
+        cmocka_unit_test(bad_graphs),
+        cmocka_unit_test(routes),
+        cmocka_unit_test(vees),
     };
     return run_tap(tests);
 }

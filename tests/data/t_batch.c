@@ -14,6 +14,7 @@
 #include "data/indexed.h"
 #include "data/numbers.h"
 #include "data/samples.h"
+#include "util/log.h"
 
 /* A dataset of N documents of 1 + (7919 i mod 997) tokens, token t of the whole being t mod
    50000, and what was printed on stdout and stderr by the last call of open_data(). */
@@ -677,6 +678,7 @@ int main(int argc, char **argv)
 
     if (argc == 2)
         return shrink_and_read(argv[1]);
+    tr_print_details(true);
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, make_set, remove_set);
 }

@@ -55,7 +55,7 @@ done
 run() {
     run_ranks=$1
     shift
-    ranks "$run_ranks" "$trireme" train "$@" --backend cpu > log 2>&1
+    ranks "$run_ranks" "$trireme" train "$@" --backend cpu --log-arguments > log 2>&1
     run_code=$?
     cat log
     return $run_code

@@ -4,7 +4,7 @@
 # `trireme report` on what `trireme train` prints, in each --log-format, and on a run of two jobs.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 30
+plan 36
 
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 # csv COLUMN: of the first row of the table that is read.
@@ -84,3 +84,47 @@ echo "$tap_out" > "$work/log"
 check "bytes of an iteration" same \
     "$(for name in forward_bytes forward_below_fp16 backward_bytes; do csv pipeline_$name < "$work/summary"; done |
         tr '\n' ' ')" "$((8 * (32 * 32 / 2 + 2 * 32))) 3.556 $((8 * 32 * 32 * 4)) "
+
+# A short log says the same as one with all arguments and all lines of set-up: of both only what differs is left out of
+# the long one.  A family and a layout, so that more than defaults stands there.
+both() {
+    small 2 --pipeline-model-parallel-size 2 --model-family llama3 --num-query-groups 2 --ffn-hidden-size 64 \
+        --train-iters 40 --log-interval 2 --seed 7 --save "$work/both.saved" "$@"
+}
+check "a log with all arguments" both --log-arguments
+echo "$tap_out" > "$work/long.log"
+rm -rf "$work/both.saved"
+check "a short one" both
+echo "$tap_out" > "$work/short.log"
+at_most_40() {
+    count=$(sed '/^ iteration/,$d' "$work/short.log" | wc -l)
+    if [ "$count" -gt 40 ] || ! grep -q '^ iteration' "$work/short.log"; then
+        sed '/^ iteration/,$d' "$work/short.log"
+        return 1
+    fi
+}
+check "which has at most 40 lines before its first iteration" at_most_40
+mkdir "$work/spliced"
+awk 'function shape(line) { gsub(/[0-9]+([.][0-9]+)?/, "N", line); return line }
+    /^ iteration/ { started[FILENAME] = 1 }
+    FILENAME != "-" && !started[FILENAME] { there[shape($0)] = 1 }
+    FILENAME == "-" && (started["-"] || shape($0) in there)' "$work/short.log" - < "$work/long.log" > "$work/spliced/long.log"
+the_same() {
+    left_out=$(($(wc -l < "$work/long.log") - $(wc -l < "$work/spliced/long.log")))
+    [ "$left_out" -gt 200 ] || { echo "only $left_out lines are left out"; return 1; }
+    for format in text csv json; do
+        (cd "$work" && "$trireme" report long.log --format $format) > "$work/of_long" &&
+            (cd "$work/spliced" && "$trireme" report long.log --format $format) > "$work/of_short" &&
+            diff "$work/of_long" "$work/of_short" || return 1
+    done
+}
+check "report: the same as text, CSV and JSON" the_same
+# A profile says from which log it was fitted: it has the same name.
+the_same_fit() {
+    (cd "$work" && "$trireme" plan --fit long.log --machine jean-zay-v100-32g) > "$work/of_long" 2>&1 &&
+        (cd "$work/spliced" && "$trireme" plan --fit long.log --machine jean-zay-v100-32g) > "$work/of_short" 2>&1 &&
+        diff "$work/of_long" "$work/of_short"
+}
+check "plan --fit: the same" the_same_fit
+"$trireme" report "$work/long.log" "$work/spliced/long.log" --show runs --format csv > "$work/runs"
+check "and the two are runs of the same training" grep -q ',equal,' "$work/runs"

@@ -56,7 +56,7 @@ jean_zay() {
 # counts LAYERS HIDDEN SEQUENCE STAGES: per layer 12 h^2 / t + h (6 + 7 / t); the first stage has its part
 # of 50688 words and the positions besides, the last one the final norm and its part of the words.
 counts() {
-    jean_zay "$@" --dry-run > "$work/log" 2> "$work/warnings" || { cat "$work/warnings"; return 1; }
+    jean_zay "$@" --dry-run --log-arguments > "$work/log" 2> "$work/warnings" || { cat "$work/warnings"; return 1; }
     h=$2 layer=$((3 * h * h + 6 * h + 7 * h / 4)) words=$((12672 * h)) stage=0
     while [ $stage -lt "$4" ]; do
         want=$((layer * $1 / $4))

@@ -136,7 +136,7 @@ fails "a plan that does not know the data" 64 "give a --data-path that can, or g
 counted() {
     alone plan --data-path "$work/corpus_text_document" --split 90,5,5 --global-batch-size 8 > "$work/plan" &&
         grep -q '^run: 354 iterations' "$work/plan" &&
-        alone train --dry-run --data-blocks 100 > "$work/dry" && grep -q ' n_epochs \.* 2$' "$work/dry"
+        alone train --dry-run --log-arguments --data-blocks 100 > "$work/dry" && grep -q ' n_epochs \.* 2$' "$work/dry"
 }
 # 45363 tokens of training: 1417 samples of 32, twice 177 batches of 8.
 check "a plan that does, and one with --data-blocks" counted
@@ -146,7 +146,7 @@ fails "more samples than there are" 64 "--data-blocks 5000 are more samples" \
     alone train --data-path "$work/corpus_text_document" --data-blocks 5000
 # Names of the papers' programs: --embedding-dim, --num-heads and --warmup-steps are ours.
 names() {
-    "$trireme" train --dry-run --num-layers 4 --embedding-dim 32 --num-heads 4 --seq-length 32 \
+    "$trireme" train --dry-run --log-arguments --num-layers 4 --embedding-dim 32 --num-heads 4 --seq-length 32 \
         --max-position-embeddings 32 --tokenizer-type bytes --micro-batch-size 1 --lr 0.002 --n-epochs 2 \
         --data-blocks 100 --warmup-steps 5 --scheduler linear --total-scheduler-steps 90 \
         --optimizer adamw > "$work/names" &&

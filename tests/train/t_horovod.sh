@@ -50,7 +50,7 @@ fused() { run fused --fusion-threshold-mb 0.01 && cmp "$work/whole.losses" "$wor
 check "fused in small buffers: the same bits" fused
 
 # dry OPTION...: what the environment makes of the options.
-dry() { small 1 --dry-run --world-size 2 --train-iters 1 "$@" > "$work/dry.log" 2>&1; }
+dry() { small 1 --dry-run --log-arguments --world-size 2 --train-iters 1 "$@" > "$work/dry.log" 2>&1; }
 variables() {
     HOROVOD_FUSION_THRESHOLD=67108864 HOROVOD_CYCLE_TIME=3.5 HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=90 dry &&
         grep -q '^  fusion_threshold_mb \.* 64\.0$' "$work/dry.log" &&

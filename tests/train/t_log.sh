@@ -4,14 +4,14 @@
 # The log of a real run: Megatron's lines in Megatron's order, from one rank each, and times that add up.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 11
+plan 16
 
 check "a dataset is built" small_corpus
 # Wide enough that an iteration takes some tens of milliseconds: what stands outside the timers is a
 # few microseconds per call.
 check "a run" small 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 \
     --hidden-size 128 --train-iters 40 --log-interval 10 --eval-interval 20 --eval-iters 2 \
-    --save "$work/run" --save-interval 25
+    --save "$work/run" --save-interval 25 --log-arguments
 echo "$tap_out" > "$work/log"
 
 # Every line that scripts look for, in this order.
@@ -153,3 +153,51 @@ not_mentioned() {
     grep -q '^> computing with cpu' "$work/log" && ! grep -q 'clock of the timers' "$work/log"
 }
 check "is not mentioned where it is not asked for" not_mentioned
+
+# ---- the short form ----
+
+# Without --log-arguments: what programs read of set-up, and of the arguments what was given and what reports read.
+check "a short log" small 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --train-iters 43 \
+    --save "$work/short" --adam-beta2 .99
+echo "$tap_out" > "$work/short.log"
+cat > "$work/order" << 'END'
+^using world size: 4, data-parallel-size: 1, tensor-model-parallel size: 2, pipeline-model-parallel size: 2 $
+^------------------------ arguments ------------------------$
+^  activation \.* gelu-tanh$
+^  adam_beta2 \.* 0\.99$
+^  lr_decay_style \.* cosine$
+^  pipeline_model_parallel_size \.* 2$
+^-------------------- end of arguments ---------------------$
+^setting number of micro-batches to constant 8$
+^ > padded vocab (size: 257) with 255 dummy tokens (new size: 512)$
+^> computing with cpu
+^ > number of parameters on (tensor, pipeline) model parallel rank (0, 0): [0-9]*$
+^ > number of parameters on (tensor, pipeline) model parallel rank (0, 1): [0-9]*$
+^> start-up (seconds):
+^\[before the start of training step\] datetime: .* $
+^ iteration        1/      43 |
+END
+cp "$work/short.log" "$work/log"
+check "it has these lines, in this order" in_order
+few() {
+    sed '/^ iteration/,$d' "$work/short.log" > "$work/before"
+    lines=$(grep -c . "$work/before")
+    [ "$lines" -le 40 ] || { echo "$lines lines"; cat "$work/before"; return 1; }
+    ! grep -e 'learning rate decay' -e 'reading sizes' -e '^  adam_beta1' "$work/before"
+}
+check "and at most 40 before the first iteration" few
+whole_list() {
+    [ "$(grep -c '^  [a-z0-9_]* \.* ' "$work/short/arguments.txt")" -gt 250 ] &&
+        grep -q '^  adam_beta1 \.* 0\.9$' "$work/short/arguments.txt" &&
+        grep -q '^  adam_beta2 \.* 0\.99$' "$work/short/arguments.txt" &&
+        grep -q '^  log_interval \.* 1$' "$work/short/arguments.txt"
+}
+check "all arguments stand in the folder of the run" whole_list
+# Standard output and error in one file: an error stands behind what was printed before it.
+behind() {
+    "$trireme" train --dry-run --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
+        --max-position-embeddings 32 --vocab-size 64 --micro-batch-size 1 --global-batch-size 3 --lr 1 --train-iters 2 \
+        --world-size 3 --dp-mode adasum --log-arguments > "$work/one" 2>&1 && return 1
+    tail -n 1 "$work/one" | grep -q '^trireme: error: '
+}
+check "an error in the same file stands at its end" behind

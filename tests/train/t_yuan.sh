@@ -80,7 +80,7 @@ random() {
 }
 check "a split at random, the same on two stages" random
 first() {
-    yuan first 1 --document-samples --n-epochs 1 --split 40,10,0 --data-documents 50 --data-path stored.npz &&
+    yuan first 1 --log-arguments --document-samples --n-epochs 1 --split 40,10,0 --data-documents 50 --data-path stored.npz &&
         grep -q 'document indices in \[40, 50) total of 10 documents' "$work/first"
 }
 check "the first 50 rows, 40 to 10" first
