@@ -32,7 +32,7 @@ const struct tr_doc tr_doc_train = {
         "options from a file.\n"
         "\n"
         "The log is Megatron-LM's of May 2021: loss and timers are those of the last rank, and "
-        "rank 0 prints them.  On a terminal and without a launcher it is one line per interval "
+        "rank 0 prints them.  On a terminal, also below mpiexec, it is one line per interval "
         "instead; --log-format says otherwise.  --save writes checkpoints that --load resumes from "
         "on any number "
         "of ranks and in any layout: tensor, pipeline and data parallelism may all change.\n"
@@ -144,7 +144,7 @@ int tr_cmd_train(int argc, char **argv)
 
     tr_spin_briefly();
     tr_start_begin();
-    watched = tr_launch_is_bare() && isatty(STDOUT_FILENO) == 1;
+    watched = tr_launch_is_bare() ? isatty(STDOUT_FILENO) == 1 : tr_parent_watched();
     tr_parent_find(&launcher);
     if (may_listen(argc, argv))
         tr_stop_keep();

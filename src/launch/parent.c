@@ -2,6 +2,7 @@
 #include "launch/parent.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -75,6 +76,31 @@ bool tr_parent_find(struct tr_parent *out)
         return true;
     }
     return false;
+}
+
+/* A proxy of a launcher has pipes, and the launcher itself is above it. */
+bool tr_parent_watched(void)
+{
+    struct tr_parent nearest;
+    struct process p, above;
+    char path[64];
+    bool watched;
+    pid_t pid;
+    int fd;
+
+    if (!tr_parent_find(&nearest) || !look(nearest.pid, &p))
+        return false;
+    pid = nearest.pid;
+    while (look((pid_t)p.above, &above) && is_launcher(&above)) {
+        pid = (pid_t)p.above;
+        p = above;
+    }
+    snprintf(path, sizeof path, "/proc/%ld/fd/1", (long)pid);
+    fd = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    watched = fd >= 0 && isatty(fd) == 1;
+    if (fd >= 0)
+        close(fd);
+    return watched;
 }
 
 /* One that has ended is still shown until its own parent has asked how. */

@@ -20,6 +20,10 @@ struct tr_parent {
    environment is not that of a launcher (a shell that ends is none), or where /proc does not show it. */
 bool tr_parent_find(struct tr_parent *out);
 
+/* Does somebody watch what the launcher of this process prints: is its stdout a terminal?  It is on this host, or one
+   of its own processes there; false where nobody can tell, as below srun, whose ranks have another parent. */
+bool tr_parent_watched(void);
+
 /* Has it ended? */
 bool tr_parent_gone(const struct tr_parent *p);
 

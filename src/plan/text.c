@@ -185,7 +185,7 @@ static void print_time(const struct tr_plan *p, FILE *f)
         fprintf(f, "P10 %.1f, P90 %.1f, by runs that were compared\n", 1e3 * t->low, 1e3 * t->high);
     else
         fprintf(f, "no run of this machine was compared\n");
-    fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s of a GPU", t->tflops,
+    fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s per GPU", t->tflops,
             100.0 * t->of_peak,
             tr_flops_text(t->formula, &p->shape.dims,
                           p->shape.activations.recompute != TR_RECOMPUTE_NONE));

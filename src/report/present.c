@@ -27,6 +27,28 @@ void tr_present_summarize(const struct tr_present *p, const struct tr_record *r,
     tr_summarize(r, p->warmup, p->formula, peak_of(p, r), s);
 }
 
+/* What was left out of so many lines, if anything was. */
+static void note_left_out(const struct tr_present *p, struct tr_table *t, int64_t lines,
+                          int64_t warm, int64_t interrupted)
+{
+    const char *how =
+        p->warmup == TR_WARMUP_AUTO ? "the first two of a start, at most a quarter" : "--warmup";
+
+    if (warm > 0 && interrupted > 0)
+        tr_table_note(t,
+                      "Left out of %" PRId64 " iteration lines: %" PRId64
+                      " as warm-up (%s), %" PRId64 " with an evaluation or a save in their time.",
+                      lines, warm, how, interrupted);
+    else if (warm > 0)
+        tr_table_note(t, "Left out of %" PRId64 " iteration lines: %" PRId64 " as warm-up (%s).",
+                      lines, warm, how);
+    else if (interrupted > 0)
+        tr_table_note(t,
+                      "Left out of %" PRId64 " iteration lines: %" PRId64
+                      " with an evaluation or a save in their time.",
+                      lines, interrupted);
+}
+
 void tr_present_note_warmup(const struct tr_present *p, struct tr_table *t)
 {
     int64_t warm = 0, interrupted = 0, lines = 0;
@@ -51,13 +73,7 @@ void tr_present_note_warmup(const struct tr_present *p, struct tr_table *t)
                       "are.");
     if (measured == 0)
         return;
-    tr_table_note(
-        t,
-        "Of %" PRId64 " iteration lines %" PRId64 " do not count as warm-up (%s) and %" PRId64
-        " because an evaluation or a save is in their time.",
-        lines, warm,
-        p->warmup == TR_WARMUP_AUTO ? "the first two of a start, at most a quarter" : "--warmup",
-        interrupted);
+    note_left_out(p, t, lines, warm, interrupted);
 }
 
 void tr_present_runs(const struct tr_present *p, struct tr_table *t)
@@ -151,8 +167,8 @@ static const struct tr_column summary_columns[] = {
     {"ms_max", "most"},
     {"samples_per_second", "samples/s"},
     {"tokens_per_second", "tokens/s"},
-    {"tflops_hardware", "TFLOP/s of a GPU, done"},
-    {"tflops_model", "TFLOP/s of a GPU, model"},
+    {"tflops_hardware", "hardware TFLOP/s per GPU"},
+    {"tflops_model", "model TFLOP/s per GPU"},
     {"tflops_logged", "TFLOP/s as logged"},
     {"hfu_percent", "HFU, %"},
     {"mfu_percent", "MFU, %"},
@@ -495,7 +511,7 @@ enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t
                   named);
     free(named);
     tr_table_note(
-        t, "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s of a GPU by "
+        t, "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s per GPU by "
            "formula sc21; over the peak it is HFU.  Exposed: transfers and gradient reductions; "
            "step: optimizer, data and other.");
     tr_present_note_warmup(p, t);

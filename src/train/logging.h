@@ -34,8 +34,8 @@ struct tr_logging {
     char *table;                     /* [TR_TIMERS_BYTES(world)] its text; owned */
 };
 
-/* Settle --log-format auto on all ranks: terminal where rank 0 is watched, that is, nobody but its user
-   started it and its stdout is a terminal; else megatron, since logs are read by programs.  From here
+/* Settle --log-format auto on all ranks: terminal where rank 0 is watched, that is, its stdout or
+   that of its launcher is a terminal; else megatron, since logs are read by programs.  From here
    on terminal leaves out what Megatron prints, set-up included unless --log-arguments asks for that. */
 void tr_logging_choose(struct tr_config *c, struct tr_comm *world, bool watched);
 

@@ -26,7 +26,7 @@ check "and where" says '^machine jean-zay-v100-16g: .* \(2021-06\); 16 nodes$'
 check "first, middle and last stage" says '^  parameters +560761600 +462588672 +553435904$'
 check "it fits, and is tight for a caching allocator" says \
     '^verdict on 16160 MiB: fits; with a caching allocator: tight$'
-check "the formula of the rate is named" says '^  TFLOP/s of a GPU +1[01]\.[0-9] .*; sc21, 96 B s l h'
+check "the formula of the rate is named" says '^  TFLOP/s per GPU +1[01]\.[0-9] .*; sc21, 96 B s l h'
 check "checkpoints, and the jobs that 1000 iterations take" says '^run: 1000 iterations, .* 1 job of 1200 min$'
 
 # What would make it fit: 1.5B on 16 cards of 16 GB.
@@ -357,7 +357,7 @@ llama() {
         --pipeline-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 32 --train-iters 10 --lr 3e-4 \
         --bf16 --sequence-parallel --flops-formula core >"$work/text" 2>"$work/errors"
     says '^parameters: 8030261248; ' && says '^  reduction +0\.0  ' &&
-        says '^  TFLOP/s of a GPU .*; core, 6 B s \(l \(m \+ s a\) \+ V h\)'
+        says '^  TFLOP/s per GPU .*; core, 6 B s \(l \(m \+ s a\) \+ V h\)'
 }
 check "a plan of Llama 3 8B" llama
 

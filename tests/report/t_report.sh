@@ -260,7 +260,7 @@ iterations_of() { llama | grep iteration; }
 "$trireme" train --dry-run --world-size 8 --model-family llama2 --num-layers 80 --hidden-size 8192 \
     --num-attention-heads 64 --num-query-groups 8 --ffn-hidden-size 28672 --seq-length 4096 --vocab-size 31999 \
     --tokenizer-type NullTokenizer --make-vocab-size-divisible-by 1 --micro-batch-size 1 --global-batch-size 8 \
-    --lr 1e-4 --train-iters 50 --mock-data > "$work/70b.log"
+    --lr 1e-4 --train-iters 50 --mock-data --log-arguments > "$work/70b.log"
 iterations_of >> "$work/70b.log"
 llama "model_family llama2" "num_layers 80" "hidden_size 8192" "num_attention_heads 64" "num_query_groups 8" \
     "ffn_hidden_size 28672" "seq_length 4096" "padded_vocab_size 32000" > "$work/70b-given.log"

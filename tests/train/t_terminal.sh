@@ -4,7 +4,7 @@
 # --log-format auto and terminal: who gets the short log, what stands in it, and what reads it.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 27
+plan 30
 
 # This test may itself run below a launcher or in a job.
 for name in $(env | sed -n 's/^\(\(SLURM\|PMI\|PMIX\|OMPI_COMM\|PALS\)[A-Z_0-9]*\)=.*/\1/p'); do unset "$name"; done
@@ -69,7 +69,13 @@ check "mpiexec -n 2" ranks 2 "$trireme" train "@$work/args"
 ranks 2 "$trireme" train "@$work/args" > "$work/ranks" 2>&1
 check "two ranks and a file: Megatron's form" same "$(form "$work/ranks")" megatron
 on_terminal 200 "$srcdir/tests/mpirun --ranks 1 $train" > "$work/launched"
-check "below mpiexec on a terminal: Megatron's form" same "$(form "$work/launched")" megatron
+check "below mpiexec on a terminal: the short form" same "$(form "$work/launched")" terminal
+on_terminal 200 "$srcdir/tests/mpirun --ranks 2 $train > $work/launched" > "$work/seen"
+check "its output to a file: Megatron's form" same "$(form "$work/launched")" megatron
+on_terminal 200 "$srcdir/tests/mpirun --ranks 1 $train | cat" > "$work/launched"
+check "through a pipe: Megatron's form" same "$(form "$work/launched")" megatron
+on_terminal 200 "$srcdir/tests/mpirun --ranks 1 $train --log-format megatron" > "$work/launched"
+check "asked for below mpiexec: Megatron's form" same "$(form "$work/launched")" megatron
 on_terminal 120 "$train --log-format megatron" > "$work/asked"
 check "on a terminal, but asked for: Megatron's form" same "$(form "$work/asked")" megatron
 
