@@ -106,6 +106,10 @@ void tr_logging_validation(struct tr_run *r, const char *where, double loss);
 /* All iterations are done. */
 void tr_logging_done(const struct tr_logging *t);
 
+/* The last sentence of a run that has done all its iterations: where everything is that it wrote, and how to go on.
+   Nothing where it wrote nothing.  One that was stopped ends with the line that says why. */
+void tr_logging_places(const struct tr_run *r, bool saved);
+
 /* Print what the last rank wrote into text[TR_REPORT_BYTES], unless it is empty. */
 void tr_logging_last(struct tr_run *r, char *text);
 

@@ -156,6 +156,36 @@ void tr_logging_parameters(struct tr_run *r)
     free(all);
 }
 
+/* ---- the end ---- */
+
+void tr_logging_places(const struct tr_run *r, bool saved)
+{
+    const struct tr_config *c = r->config;
+    const struct {
+        const char *what, *where;
+    } places[] = {
+        {"checkpoints and " TR_ARGUMENTS_FILE " in", saved ? c->save : NULL},
+        {TR_ARGUMENTS_FILE " in", saved ? NULL : c->save},
+        {"the log in", c->log_file},
+        {"TensorBoard events in", c->tensorboard_dir},
+        {"JSON lines in", c->log_jsonl},
+        {"the trace in", c->trace},
+    };
+    char *text = NULL;
+
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char *one = places[i].where ? tr_format("%s %s", places[i].what, places[i].where) : NULL;
+
+        if (one)
+            text = tr_text_join(text, ", ", one);
+        free(one);
+    }
+    if (text)
+        tr_notice_rank0("> this run wrote %s%s%s\n", text, saved ? "; go on with --load " : "",
+                        saved ? c->save : "");
+    free(text);
+}
+
 void tr_logging_news(const struct tr_run *r)
 {
     const char *line;

@@ -543,7 +543,11 @@ static enum tr_status run_loop(struct tr_run *r, struct tr_run_folder *folder, s
     tr_stragglers_close(&l.slow);
     tr_numbers_close(&l.numbers);
     tr_recorder_close(&l.record);
-    return s == TR_OK ? look_at_output(&l) : s;
+    if (s == TR_OK)
+        s = look_at_output(&l);
+    if (s == TR_OK && r->iteration == r->shape.amounts.train_iters)
+        tr_logging_places(r, l.saved_at >= 0);
+    return s;
 }
 
 /* Model, optimizer and checkpoint, then data: the two parts that Megatron times. */

@@ -4,7 +4,7 @@
 # --log-format auto and terminal: who gets the short log, what stands in it, and what reads it.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 30
+plan 32
 
 # This test may itself run below a launcher or in a job.
 for name in $(env | sed -n 's/^\(\(SLURM\|PMI\|PMIX\|OMPI_COMM\|PALS\)[A-Z_0-9]*\)=.*/\1/p'); do unset "$name"; done
@@ -53,9 +53,11 @@ training is done: N iterations in N s
 validation loss at iteration N on validation set: N, perplexity N
 checkpoint saved at iteration N in W/save, N s
 validation loss at iteration N on test set: N, perplexity N
+> this run wrote checkpoints and arguments.txt in W/save; go on with --load W/save
 END
 # The name of $work may have digits.
-shape "$work/pty" | sed 's/ in .*save, N s$/ in W\/save, N s/' > "$work/shape"
+shape "$work/pty" | sed -e 's/ in .*save, N s$/ in W\/save, N s/' \
+    -e 's/ in [^ ]*save; go on with --load .*/ in W\/save; go on with --load W\/save/' > "$work/shape"
 check "a line for each event" diff "$work/expected" "$work/shape"
 
 $train > "$work/pipe" 2>&1
@@ -107,6 +109,12 @@ $train --log-format terminal --log-params-norm --log-memory-interval 4 > "$work/
 check "a warning names what is left out" grep -q \
     'terminal.* with --log-params-norm, --log-memory-interval; give --log-format megatron' "$work/more"
 check "without it there is none" sh -c "! grep -q warning '$work/file'"
+
+# The last sentence has what there is, and nothing else.
+$train --log-format terminal --log-jsonl "$work/j.jsonl" --tensorboard-dir "$work/tb" > "$work/places" 2>&1
+check "the last sentence says where everything is" same "$(tail -n 1 "$work/places")" \
+    "> this run wrote TensorBoard events in $work/tb, JSON lines in $work/j.jsonl"
+check "which is nothing where nothing was written" sh -c "! grep -q 'this run wrote' '$work/file'"
 
 # A loss scale is shown when it is another one; what was skipped is counted.
 $train --log-format terminal --fp16 --initial-loss-scale 4294967296 --hysteresis 1 > "$work/fp16" 2>&1
