@@ -188,7 +188,7 @@ GPTJ="--model-name /root/fm/models/gpt-j-6B \
 --pp-mode gpipe --profiling no-profiling"
 check "finetune_gptj_ni.sh trains" env QUANT_BITS=4 SHOW_DATA=0 "$srcdir/tests/mpirun" --ranks 8 "$trireme" train \
     $(echo ${GPTJ}) --model-name gptj --tokenizer-name gptj --num-layers 2 --embedding-dim 32 --seq-length 32 --batch-size 1 \
-    --total-steps 2 --warmup-steps 1 --checkpoint-steps 2 --log-interval 1 --backend cpu
+    --total-steps 2 --warmup-steps 1 --checkpoint-steps 2 --log-interval 1 --log-arguments --backend cpu
 echo "$tap_out" > log
 check "on natural instructions, in 8 ranks" is task_name ni num_layers 4 global_batch_size 4 model_family gptj quant_bits 8
 check "a variable of another mode is not taken" grep -q 'QUANT_BITS has no effect without --dp-mode cocktail_sgd' log

@@ -34,7 +34,7 @@ check "the formula is named once" same "$(grep -c '^> TFLOP/s by the formula cor
 # With no option of timers, megatron has the line of 2021, and megatron-core nothing.
 check "a run without tables" run megatron --timing-log-option minmax
 check "the line of 2021" same "$(echo "$tap_out" | grep -c '^time (ms) | forward-compute')" 3
-check "a run of megatron-core without tables" run megatron-core
+check "a run of megatron-core without tables" run megatron-core --log-arguments
 check "tables of set-up only" same "$(echo "$tap_out" | grep -c 'time across ranks')" 1
 check "memory in theory, then of each rank, then every third iteration" run megatron-core \
     --log-memory-interval 3
