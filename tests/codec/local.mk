@@ -1,6 +1,3 @@
-check_PROGRAMS += tests/codec/t_codec tests/codec/t_delta tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
-TESTS += tests/codec/t_codec tests/codec/t_delta tests/codec/t_mask tests/codec/t_sparse tests/codec/t_store
-
 CODEC_WITH = tests/codec/far.c tests/codec/pair.c tests/codec/pair.h \
 	tests/codec/plain.c tests/codec/plain.h
 tests_codec_t_codec_SOURCES = tests/codec/t_codec.c $(CODEC_WITH)
@@ -8,8 +5,6 @@ tests_codec_t_delta_SOURCES = tests/codec/t_delta.c $(CODEC_WITH)
 
 # The thread of the store, watched for data races: all that it runs is compiled for that.
 if HAVE_TSAN
-check_PROGRAMS += tests/codec/t_store_tsan
-TESTS += tests/codec/t_store_tsan
 tests_codec_t_store_tsan_SOURCES = tests/codec/t_store.c \
 	src/codec/pool.c src/codec/store.c src/codec/store_file.c \
 	src/util/file.c src/util/write.c src/util/log.c src/util/rng.c src/util/status.c src/util/text.c src/util/thread.c \

@@ -41,15 +41,11 @@ check_LIBRARIES += tests/cuda/libfake.a
 tests_cuda_libfake_a_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_libfake_a_SOURCES = $(FAKE_FILES) $(CUDA_SOURCES) $(NCCL_SOURCES) $(CUDA_AWARE)
 
-check_PROGRAMS += tests/cuda/t_cuda_device
-TESTS += tests/cuda/t_cuda_device
 tests_cuda_t_cuda_device_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_t_cuda_device_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_device_DEPENDENCIES = $(FAKE_NEEDS)
 
 # Which GPU a rank takes, and why there is none.
-check_PROGRAMS += tests/cuda/t_cuda_find
-TESTS += tests/cuda/t_cuda_find
 tests_cuda_t_cuda_find_CPPFLAGS = $(FAKE_FLAGS)
 tests_cuda_t_cuda_find_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_find_DEPENDENCIES = $(FAKE_NEEDS)
@@ -61,8 +57,7 @@ nodist_tests_cuda_trireme_fake_SOURCES = $(nodist_trireme_SOURCES)
 tests_cuda_trireme_fake_LDADD = $(FAKE_LIBS)
 tests_cuda_trireme_fake_DEPENDENCIES = $(FAKE_NEEDS)
 endif
-TESTS += tests/cuda/t_graphs.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
-EXTRA_DIST += tests/cuda/equality.sh tests/cuda/t_graphs.sh tests/cuda/t_training.sh tests/cuda/t_waits.sh tests/cuda/t_no_gpu.sh tests/cuda/t_same_gpu.sh
+EXTRA_DIST += tests/cuda/equality.sh
 
 # Kernels alone, emulated, against ref: t_kernels as they are; t_mutants.sh with one barrier of theirs left
 # out, which t_kernels must see.
@@ -71,11 +66,9 @@ KERNELS_TESTED = kernels/codec.cu kernels/embed.cu kernels/flat.cu kernels/heads
 KERNELS_TESTED_WITH = tests/device/t_ops.c tests/device/codec_trial.c tests/device/codec_trial.h \
 	tests/device/alone.h tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h \
 	tests/cuda/emulated.c kernels/emulate.cc kernels/emulate.h
-EXTRA_DIST += tests/cuda/emulated.c tests/cuda/t_mutants.sh
+EXTRA_DIST += tests/cuda/emulated.c
 if HAVE_CXX
-check_PROGRAMS += tests/cuda/t_kernels
 check_SCRIPTS += tests/cuda/mutant.sh
-TESTS += tests/cuda/t_kernels tests/cuda/t_mutants.sh
 endif
 tests_cuda_t_kernels_SOURCES = $(KERNELS_TESTED_WITH) $(WATCH_FILES)
 tests_cuda_t_kernels_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
@@ -100,10 +93,6 @@ OBJECTS_ARE = watched
 COMPILE_MUTANT = $(WATCH)
 KERNELS_TESTED_OBJECTS = $(KERNELS_TESTED:.cu=.watched.o)
 MMA_OBJECTS = $(MMA:.cu=.watched.o)
-if HAVE_CXX
-check_PROGRAMS += tests/cuda/t_watch
-TESTS += tests/cuda/t_watch
-endif
 else
 WATCH_FILES =
 OBJECTS_ARE = emulated
@@ -116,10 +105,6 @@ tests_cuda_t_watch_CPPFLAGS = $(EMULATED_FLAGS)
 tests_cuda_t_watch_LDADD = tests/cuda/t_watch.watched.o $(KERNELS_TESTED_LIBS)
 
 # The same operations by the whole backend over the fakes.
-if HAVE_CUDA_FAKES
-check_PROGRAMS += tests/cuda/t_cuda_ops
-TESTS += tests/cuda/t_cuda_ops
-endif
 tests_cuda_t_cuda_ops_SOURCES = tests/device/t_ops.c tests/device/codec_trial.c \
 	tests/device/codec_trial.h tests/device/each.c tests/device/each.h tests/device/trial.c tests/device/trial.h
 tests_cuda_t_cuda_ops_CPPFLAGS = $(FAKE_FLAGS) -DTR_TEST_FAKES
@@ -145,9 +130,7 @@ tests/cuda/mutant.sh: Makefile tests/cuda/t_kernels tests/cuda/t_attention tests
 
 # How t_host_mutants.sh compiles a changed source of the host side, puts it in a copy of libfake.a, and links a test
 # with that.
-EXTRA_DIST += tests/cuda/t_host_mutants.sh
 if HAVE_CUDA_FAKES
-TESTS += tests/cuda/t_host_mutants.sh
 check_SCRIPTS += tests/cuda/host_mutant.sh
 CLEANFILES += tests/cuda/host_mutant.sh
 tests/cuda/host_mutant.sh: Makefile tests/cuda/trireme-fake tests/cuda/nccl_fault tests/cuda/t_nccl \
@@ -164,12 +147,10 @@ tests/cuda/host_mutant.sh: Makefile tests/cuda/trireme-fake tests/cuda/nccl_faul
 endif
 
 # What t_archs.sh compiles, and how: for one kind of GPU instead of those of configure.
-EXTRA_DIST += tests/cuda/t_archs.sh tests/cuda/t_resources.sh tests/cuda/kernels.budget \
-	tests/golden/kernels-13.0.88.txt tests/golden/kernels-13.0.88-12.8.93.txt
-TESTS += tests/cuda/t_archs.sh
+EXTRA_DIST += tests/cuda/kernels.budget tests/golden/kernels-13.0.88.txt \
+	tests/golden/kernels-13.0.88-12.8.93.txt
 if HAVE_CXX
 check_PROGRAMS += tests/cuda/resources
-TESTS += tests/cuda/t_resources.sh
 endif
 tests_cuda_resources_SOURCES = tests/cuda/resources.cc
 tests_cuda_resources_CPPFLAGS = $(EMULATED_FLAGS)
@@ -187,8 +168,6 @@ tests/cuda/nvcc.sh: Makefile
 # name inside.
 EXTRA_DIST += tests/cuda/fake_driver.c
 if HAVE_CUDNN
-check_PROGRAMS += tests/cuda/t_sdpa_plan
-TESTS += tests/cuda/t_sdpa_plan
 tests_cuda_t_sdpa_plan_SOURCES = tests/cuda/t_sdpa_plan.c $(CUDNN_SOURCES) \
 	src/device/cuda/cuda_libs.c src/device/cuda/cuda_libs.def src/device/cuda/cuda_libs.h
 tests_cuda_t_sdpa_plan_LDADD = $(TR_LIBS) $(CMOCKA_LIBS)
@@ -201,10 +180,6 @@ tests/cuda/libcuda.so.1: tests/cuda/fake_driver.c
 endif
 
 # Products: a fake cuBLASLt and this program's own kernels, against ref.
-if HAVE_CUDA_FAKES
-check_PROGRAMS += tests/cuda/t_cuda_product
-TESTS += tests/cuda/t_cuda_product
-endif
 tests_cuda_t_cuda_product_SOURCES = tests/cuda/t_cuda_product.cc tests/device/trial.c \
 	tests/device/trial.h
 tests_cuda_t_cuda_product_CPPFLAGS = $(FAKE_FLAGS)
@@ -212,23 +187,11 @@ tests_cuda_t_cuda_product_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_product_DEPENDENCIES = $(FAKE_NEEDS)
 
 # Attention: the kernels with and without tensor cores, on GPUs of three generations, against ref.
-if HAVE_CXX
-check_PROGRAMS += tests/cuda/t_attention
-TESTS += tests/cuda/t_attention
-endif
 tests_cuda_t_attention_SOURCES = tests/cuda/t_attention.cc $(EMULATED_WITH)
 tests_cuda_t_attention_CPPFLAGS = $(EMULATED_FLAGS) $(WATCH_DEFINES)
 tests_cuda_t_attention_LDADD = $(EMULATED_LIBS)
 
 # Disentangled attention: its kernels alone, watched, and the whole backend over the fakes.
-if HAVE_CXX
-check_PROGRAMS += tests/cuda/t_relative
-TESTS += tests/cuda/t_relative
-endif
-if HAVE_CUDA_FAKES
-check_PROGRAMS += tests/cuda/t_cuda_relative
-TESTS += tests/cuda/t_cuda_relative
-endif
 RELATIVE_LIBS = kernels/finish.emulated.o $(EMULATED_LIBS)
 tests_cuda_t_relative_SOURCES = tests/device/t_relative.c tests/cuda/emulated.c
 tests_cuda_t_relative_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
@@ -239,14 +202,6 @@ tests_cuda_t_cuda_relative_LDADD = $(FAKE_LIBS)
 tests_cuda_t_cuda_relative_DEPENDENCIES = $(FAKE_NEEDS)
 
 # Adam with moments in 8 bits: its kernel alone, watched, and the whole backend over the fakes.
-if HAVE_CXX
-check_PROGRAMS += tests/cuda/t_adam8
-TESTS += tests/cuda/t_adam8
-endif
-if HAVE_CUDA_FAKES
-check_PROGRAMS += tests/cuda/t_cuda_adam8
-TESTS += tests/cuda/t_cuda_adam8
-endif
 tests_cuda_t_adam8_SOURCES = tests/device/t_adam8.c tests/cuda/emulated.c $(GOLDEN_SOURCES)
 tests_cuda_t_adam8_CPPFLAGS = $(EMULATED_FLAGS) -DTR_TEST_KERNELS
 tests_cuda_t_adam8_LDADD = kernels/adam8.$(OBJECTS_ARE).o $(EMULATED_LIBS)
@@ -257,17 +212,8 @@ tests_cuda_t_cuda_adam8_DEPENDENCIES = $(FAKE_NEEDS)
 
 # NCCL: its own test on memory of the GPU, those of the other transports on memory of the host, and what
 # happens when ranks fail.
-NCCL_RUNS = \
-	tests/cuda/t_nccl.1.mpi tests/cuda/t_nccl.2.mpi tests/cuda/t_nccl.3.mpi tests/cuda/t_nccl.4.mpi \
-	tests/cuda/t_comm_nccl.1.mpi tests/cuda/t_comm_nccl.3.mpi tests/cuda/t_scatter_nccl.4.mpi \
-	tests/cuda/t_groups_nccl.4.mpi tests/cuda/t_nccl_pipe.3.mpi tests/cuda/t_nccl_pipe.4.mpi
-EXTRA_DIST += tests/cuda/t_nccl_fault.sh tests/cuda/t_nccl_order.sh tests/cuda/t_gpu_log.sh
-CLEANFILES += $(NCCL_RUNS)
 if HAVE_CUDA_FAKES
-check_PROGRAMS += tests/cuda/t_nccl tests/cuda/t_comm_nccl tests/cuda/t_scatter_nccl \
-	tests/cuda/t_groups_nccl tests/cuda/t_nccl_pipe tests/cuda/nccl_fault
-check_SCRIPTS += $(NCCL_RUNS)
-TESTS += $(NCCL_RUNS) tests/cuda/t_nccl_fault.sh tests/cuda/t_nccl_order.sh tests/cuda/t_gpu_log.sh
+check_PROGRAMS += tests/cuda/nccl_fault
 endif
 
 NCCL_TEST_FLAGS = $(FAKE_FLAGS) -DTR_TEST_NCCL

@@ -13,7 +13,6 @@ tests_fuzzing_fuzz_SOURCES += tests/fuzzing/libfuzzer.c
 tests_fuzzing_fuzz_LDFLAGS = -fsanitize=fuzzer
 else
 tests_fuzzing_fuzz_SOURCES += tests/fuzzing/driver.c tests/fuzzing/mutate.c tests/fuzzing/mutate.h
-TESTS += tests/fuzzing/t_fuzz.sh
 endif
-EXTRA_DIST += tests/fuzz tests/fuzzing/t_fuzz.sh tests/fuzzing/corpus tests/fuzzing/driver.c \
-	tests/fuzzing/libfuzzer.c tests/fuzzing/mutate.c tests/fuzzing/mutate.h
+EXTRA_DIST += tests/fuzz tests/fuzzing/corpus tests/fuzzing/driver.c tests/fuzzing/libfuzzer.c \
+	tests/fuzzing/mutate.c tests/fuzzing/mutate.h

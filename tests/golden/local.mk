@@ -1,5 +1,3 @@
-check_PROGRAMS += tests/golden/t_golden
-TESTS += tests/golden/t_golden
 EXTRA_DIST += tests/golden/README tests/golden/make_gpt2.py tests/golden/gpt2_tiny.index \
 	tests/golden/gpt2_tiny.bin tests/golden/bits.txt tests/golden/megatron-2021.log tests/golden/megatron-runs.txt
 # What a test that uses the numbers adds to its SOURCES.
@@ -25,25 +23,12 @@ EXTRA_DIST += tests/golden/make_servers.py tests/golden/servers.txt \
 
 EXTRA_DIST += tests/golden/make_ddp.py tests/golden/ddp.index tests/golden/ddp.bin
 
-FAMILY_RUNS = tests/golden/t_families.1.mpi tests/golden/t_families.2.mpi \
-	tests/golden/t_families.4.mpi tests/golden/t_families.8.mpi \
-	tests/golden/t_texts.1.mpi tests/golden/t_texts.2.mpi tests/golden/t_texts.4.mpi \
-	tests/golden/t_deberta.1.mpi tests/golden/t_deberta.2.mpi tests/golden/t_deberta.4.mpi
-check_PROGRAMS += tests/golden/t_families tests/golden/t_texts tests/golden/t_deberta
-check_SCRIPTS += $(FAMILY_RUNS)
-CLEANFILES += $(FAMILY_RUNS)
-TESTS += $(FAMILY_RUNS)
 tests_golden_t_texts_SOURCES = tests/golden/t_texts.c $(GOLDEN_SOURCES)
 tests_golden_t_families_SOURCES = tests/golden/t_families.c tests/golden/facts.h $(GOLDEN_SOURCES)
 tests_golden_t_deberta_SOURCES = tests/golden/t_deberta.c tests/golden/facts.h $(GOLDEN_SOURCES)
 EXTRA_DIST += tests/golden/make_deberta.py tests/golden/deberta.index tests/golden/deberta.bin \
 	tests/golden/deberta.txt
 
-CLASS_RUNS = tests/golden/t_classes.1.mpi tests/golden/t_classes.2.mpi tests/golden/t_classes.4.mpi
-check_PROGRAMS += tests/golden/t_classes
-check_SCRIPTS += $(CLASS_RUNS)
-CLEANFILES += $(CLASS_RUNS)
-TESTS += $(CLASS_RUNS)
 tests_golden_t_classes_SOURCES = tests/golden/t_classes.c tests/golden/facts.h $(GOLDEN_SOURCES)
 EXTRA_DIST += tests/golden/classes.py tests/golden/classes.index tests/golden/classes.bin \
 	tests/golden/classes.txt

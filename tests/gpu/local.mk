@@ -15,8 +15,8 @@ gpu-programs: all
 	$(MAKE) $(AM_MAKEFLAGS) $(TESTS_ON_GPU)
 list-gpu-programs:
 	@printf '%s\n' $(TESTS_ON_GPU)
-EXTRA_DIST += tests/gpu/packages tests/gpu/run tests/gpu/stage tests/gpu/table tests/gpu/backtrace.c \
-	tests/gpu/build.sh tests/gpu/evidence.sh tests/gpu/watch.sh tests/gpu/t_run.sh
+EXTRA_DIST += tests/gpu/packages tests/gpu/run tests/gpu/stage tests/gpu/table \
+	tests/gpu/backtrace.c tests/gpu/build.sh tests/gpu/evidence.sh tests/gpu/watch.sh
 
 CLEANFILES += tests/gpu/backtrace.so
 tests/gpu/backtrace.so: tests/gpu/backtrace.c
@@ -25,7 +25,6 @@ tests/gpu/backtrace.so: tests/gpu/backtrace.c
 
 # run itself, where there is no GPU: what it runs over the fakes of CUDA.
 if HAVE_CMOCKA
-TESTS += tests/gpu/t_run.sh
 if HAVE_CUDA_FAKES
 RUN_FAKES = tests/gpu/fake_codec tests/gpu/fake_delta tests/gpu/fake_bench_gpu tests/gpu/fake_bench_step
 check_PROGRAMS += $(RUN_FAKES)

@@ -1,13 +1,7 @@
-check_PROGRAMS += tests/model/t_param tests/model/t_model
-TESTS += tests/model/t_param tests/model/t_model
 tests_model_t_model_SOURCES = tests/model/t_model.c $(GOLDEN_SOURCES)
 
-check_PROGRAMS += tests/model/t_attention_mask
-TESTS += tests/model/t_attention_mask
 tests_model_t_attention_mask_SOURCES = tests/model/t_attention_mask.c $(GOLDEN_SOURCES)
 
 # The same where the host cannot touch the memory of the device.
-check_PROGRAMS += tests/model/t_model_apart
-TESTS += tests/model/t_model_apart
 tests_model_t_model_apart_SOURCES = tests/model/t_model.c tests/train/apart.h \
 	tests/train/apart_device.c $(GOLDEN_SOURCES)

@@ -7,6 +7,3 @@ installcheck-local:
 clean-local:
 	rm -rf tests/pack/root
 EXTRA_DIST += tests/pack/installed tests/pack/modules.sh
-
-TESTS += tests/pack/t_setup.sh tests/pack/t_install.sh tests/pack/t_rpath.sh tests/pack/t_recipes.sh
-EXTRA_DIST += tests/pack/t_setup.sh tests/pack/t_install.sh tests/pack/t_rpath.sh tests/pack/t_recipes.sh
