@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# adam.sh [--python PATH] [MILLIONS [ROUNDS [THREADS]]]: AdamW and 8-bit Adam here next to a copy of memory, and AdamW in
-# PyTorch, run where benchmarks/bench_adam is.
+# adam.sh [--python PATH] [MILLIONS [ROUNDS [THREADS]]]: AdamW and 8-bit Adam here next to a copy of
+# memory, and AdamW in PyTorch, run where benchmarks/bench_adam is.
 #
-# Each round (3) is a process of ours and, with PATH, a python3 that has PyTorch, one of AdamW(fused=True); every other
-# round it is first.  The last lines have ratios of the medians of the rounds: how long 8-bit Adam takes, and how many times as
-# fast as PyTorch's ours is.
+# Each round (3) is a process of ours and, with PATH, a python3 that has PyTorch, one of
+# AdamW(fused=True); every other round it is first.  The last lines have ratios of the medians of
+# the rounds: how long 8-bit Adam takes, and how many times as fast as PyTorch's ours is.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"

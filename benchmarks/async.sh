@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# async.sh [ROUNDS [FOLDER]] [--option value ...]: how long training waits for an asynchronous checkpoint, next to a
-# copy of as many bytes, run where ./trireme is.
+# async.sh [ROUNDS [FOLDER]] [--option value ...]: how long training waits for an asynchronous
+# checkpoint, next to a copy of as many bytes, run where ./trireme is.
 #
-# GPT-2 124M is saved ROUNDS times (5) by one rank with --async-save, and once more before, which does not count: its
-# memory is new.  Training waits for what the thread has not copied when the optimizer comes to it.  Before and behind that
-# run benchmarks/bench_adam says at which rate the same threads (--threads, all cores unless given) copy; the better of
-# the two counts.  FOLDER is by default the current one; what is written there is removed.  The result is a line of
-# JSON, with medians.
+# GPT-2 124M is saved ROUNDS times (5) by one rank with --async-save, and once more before, which
+# does not count: its memory is new.  Training waits for what the thread has not copied when the
+# optimizer comes to it.  Before and behind that run benchmarks/bench_adam says at which rate the
+# same threads (--threads, all cores unless given) copy; the better of the two counts.  FOLDER is by
+# default the current one; what is written there is removed.  The result is a line of JSON, with
+# medians.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"

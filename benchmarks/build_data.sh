@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # build_data.sh [TEXT [VOCAB MERGES]]: how fast `trireme data build` is, run where ./trireme is.
 #
-# A file of 100 MB is made by repeating TEXT and put through each tokenizer with 1, 2, 4, ... threads up
-# to the cores of this process, as one document.  Each line is a JSON object; the rate is the best of
-# three, in bytes of text, and counts all from the first byte read to the last one on the disk.  The
-# files are in a folder under $TMPDIR.  Without arguments the text and the vocabulary of tests/golden
-# are used, whose words are few: real text with GPT-2's vocabulary says more.
+# A file of 100 MB is made by repeating TEXT and put through each tokenizer with 1, 2, 4, ...
+# threads up to the cores of this process, as one document.  Each line is a JSON object; the rate is
+# the best of three, in bytes of text, and counts all from the first byte read to the last one on
+# the disk.  The files are in a folder under $TMPDIR.  Without arguments the text and the vocabulary
+# of tests/golden are used, whose words are few: real text with GPT-2's vocabulary says more.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 golden=$here/../tests/golden

@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# checkpoint.sh [ROUNDS [FOLDER]] [--option value ...]: saving a checkpoint next to dd with fsync, run where
-# ./trireme is.
+# checkpoint.sh [ROUNDS [FOLDER]] [--option value ...]: saving a checkpoint next to dd with fsync,
+# run where ./trireme is.
 #
-# GPT-2 124M is saved after one iteration by 1 rank, and by 4, and dd writes as many zeros to the same folder and
-# flushes them: ROUNDS times (5), and every other time dd is first.  FOLDER is by default the current one;
-# what is written there is removed.  Options are those of `trireme train` for the 4 ranks, such as
-# --tensor-model-parallel-size 2.  Each result is a line of JSON, with medians.
+# GPT-2 124M is saved after one iteration by 1 rank, and by 4, and dd writes as many zeros to the
+# same folder and flushes them: ROUNDS times (5), and every other time dd is first.  FOLDER is by
+# default the current one; what is written there is removed.  Options are those of `trireme train`
+# for the 4 ranks, such as --tensor-model-parallel-size 2.  Each result is a line of JSON, with
+# medians.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
@@ -42,7 +43,8 @@ zeros() {
     rm "$work/zeros"
 }
 
-# dd needs the length of a file that was saved; and what comes first finds the disk in no usual state.
+# dd needs the length of a file that was saved; and what comes first finds the disk in no usual
+# state.
 for n in 1 4; do
     if [ "$n" = 1 ]; then save 1; else save 4 "$@"; fi
     zeros "$n"

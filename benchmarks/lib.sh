@@ -16,8 +16,8 @@ number() {
     esac
 }
 
-# rounds_and_folder WORD...: what [ROUNDS [FOLDER]] in front of options says, as $rounds (5) and $folder (the current one),
-# and as $words how many words it was.
+# rounds_and_folder WORD...: what [ROUNDS [FOLDER]] in front of options says, as $rounds (5) and
+# $folder (the current one), and as $words how many words it was.
 rounds_and_folder() {
     rounds=5 folder=$PWD words=0
     case ${1:-} in

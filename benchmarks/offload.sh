@@ -1,15 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# offload.sh [ROUNDS [FOLDER]] [--option value ...]: files of an offloaded optimizer next to dd, and steps with an offloaded
-# optimizer next to plain ones, run where ./trireme and benchmarks/bench_files are.
+# offload.sh [ROUNDS [FOLDER]] [--option value ...]: files of an offloaded optimizer next to dd, and
+# steps with an offloaded optimizer next to plain ones, run where ./trireme and
+# benchmarks/bench_files are.
 #
-# Each round (3) writes and reads MIB (1024) of records and has dd write and read as much, both with O_DIRECT, and every other
-# time dd is first.  Then GPT-2 124M takes 4 steps of 2048 tokens on one rank: plain, with --offload-optimizer cpu, and
-# with files in FOLDER (by default the current one); the time of a step is the median of the last 3.  At last it takes steps of
-# 16 samples of 128 tokens in a quarter of the memory that its states take, 474 MiB (--device-memory): weights, gradients,
-# states and activations with the host; next to steps with all memory, one sample at a time as there, and all 16; and, in each round, of chunks next
-# to whole layers with as much memory for both.  Options
-# are those of `trireme train`, such as --threads 2.  Each result is a line of JSON with the ratio of medians.
+# Each round (3) writes and reads MIB (1024) of records and has dd write and read as much, both with
+# O_DIRECT, and every other time dd is first.  Then GPT-2 124M takes 4 steps of 2048 tokens on one
+# rank: plain, with --offload-optimizer cpu, and with files in FOLDER (by default the current one);
+# the time of a step is the median of the last 3.  At last it takes steps of 16 samples of 128
+# tokens in a quarter of the memory that its states take, 474 MiB (--device-memory): weights,
+# gradients, states and activations with the host; next to steps with all memory, one sample at a
+# time as there, and all 16; and, in each round, of chunks next to whole layers with as much memory
+# for both.  Options are those of `trireme train`, such as --threads 2.  Each result is a line of
+# JSON with the ratio of medians.
 set -eu
 rounds=3
 folder=$PWD
@@ -106,7 +109,8 @@ step quarter $short --device-memory 474M --zero-stage 3 --zero-prefetch-depth 1 
 compare "in a quarter of the memory of its states" quarter one
 compare "in a quarter, over all samples at once" quarter whole
 
-# Chunks in the memory that windows of whole layers take, two for weights and two for gradients, alternately.
+# Chunks in the memory that windows of whole layers take, two for weights and two for gradients,
+# alternately.
 in_quarter() {
     quarter_name=$1
     shift

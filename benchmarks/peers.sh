@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# peers.sh [--python PATH] [--llm-c DIR] [--cc PATH] [--model-family NAME] [--rounds N] [--repeats N] [--threads N]:
-# a training step here and in other programs, run where benchmarks/bench_step is.
+# peers.sh [--python PATH] [--llm-c DIR] [--cc PATH] [--model-family NAME] [--rounds N] [--repeats
+# N] [--threads N]: a training step here and in other programs, run where benchmarks/bench_step is.
 #
-# GPT-2 124M from random weights, fp32, no dropout, forward to AdamW, 4 samples of 64 tokens and 1 of 1024.
-# PyTorch is run by PATH, a python3 that has it; llm.c is compiled from its checkout DIR with --cc (cc) and
-# the flags of its Makefile.  Each round (3) runs all of them, one after the other, a process each, REPEATS
-# (9) steps of the first kind and a third of that of the second; llm.c a third of that again, and one of
-# 1024 tokens, since it takes a minute for it.  With --model-family it is the step of `bench_step --model-family
-# NAME`, and the peers are that model of transformers on PyTorch, eager and by torch.compile; PATH then has
-# transformers, too.  Each warms up before.  A ratio is one of the medians of the
-# rounds' medians; behind it are the least and the largest ratio of one round.  Each process says with what
-# it ran, and a ratio of unlike things is refused.
+# GPT-2 124M from random weights, fp32, no dropout, forward to AdamW, 4 samples of 64 tokens and 1
+# of 1024. PyTorch is run by PATH, a python3 that has it; llm.c is compiled from its checkout DIR
+# with --cc (cc) and the flags of its Makefile.  Each round (3) runs all of them, one after the
+# other, a process each, REPEATS (9) steps of the first kind and a third of that of the second;
+# llm.c a third of that again, and one of 1024 tokens, since it takes a minute for it.  With
+# --model-family it is the step of `bench_step --model-family NAME`, and the peers are that model of
+# transformers on PyTorch, eager and by torch.compile; PATH then has transformers, too.  Each warms
+# up before.  A ratio is one of the medians of the rounds' medians; behind it are the least and the
+# largest ratio of one round.  Each process says with what it ran, and a ratio of unlike things is
+# refused.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"

@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# sim.sh [ROUNDS] [--option value ...]: training on two ranks next to what `trireme sim` says of it, run where ./trireme is.
+# sim.sh [ROUNDS] [--option value ...]: training on two ranks next to what `trireme sim` says of it,
+# run where ./trireme is.
 #
-# Each of ROUNDS rounds (5) measures the machine as users do (trireme bench machine) and then trains two models with a
-# thread a rank in three layouts, all in turn; options are added to every run.  A step that was measured is the median of the
-# rounds' medians.  It is simulated twice: with the medians of the profiles, which no run has changed, and with a profile
-# that is fitted (trireme plan --fit) to the runs of the other two layouts.  The result is a line of JSON for each model and
+# Each of ROUNDS rounds (5) measures the machine as users do (trireme bench machine) and then trains
+# two models with a thread a rank in three layouts, all in turn; options are added to every run.  A
+# step that was measured is the median of the rounds' medians.  It is simulated twice: with the
+# medians of the profiles, which no run has changed, and with a profile that is fitted (trireme plan
+# --fit) to the runs of the other two layouts.  The result is a line of JSON for each model and
 # layout.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

@@ -7,10 +7,10 @@
 #   acsgd     four stages at what stands for 10 Gbit/s to 100 Mbit/s, with activations as they are and compressed
 #   loss      what is left of the loss after 1000 steps of both, next to training without compression
 #
-# The first three run on a virtual cluster (tests/cluster) of 4 nodes with a core each; its links are shaped by
-# the kernel.  Each result is a line of JSON; times are medians over the iterations after the first ones.
-# SLOW_STEPS (8) iterations of each run are timed, SLOW_SEEDS ("1 2 3") are those of the last part, whose logs
-# are copied to the folder SLOW_KEEP.
+# The first three run on a virtual cluster (tests/cluster) of 4 nodes with a core each; its links
+# are shaped by the kernel.  Each result is a line of JSON; times are medians over the iterations
+# after the first ones. SLOW_STEPS (8) iterations of each run are timed, SLOW_SEEDS ("1 2 3") are
+# those of the last part, whose logs are copied to the folder SLOW_KEEP.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 steps=${SLOW_STEPS:-8}
@@ -117,7 +117,8 @@ cocktail() {
     compressed="--dp-mode cocktail_sgd --randomp-ratio .1 --topk-ratio .1 --quant-bits 4 --quant-bucket-size 128"
     shape none
     base=$(timed allreduce.none "$@")
-    # The part of it that is not light: what is left to do for the gradients after the last backward.
+    # The part of it that is not light: what is left to do for the gradients after the last
+    # backward.
     exchange=$(sed -n 's/.*backward-params-all-reduce: \([0-9.]*\).*/\1/p' "$work/allreduce.none.log" | tail -n +5 | median)
     emit "$(awk -v ms="$base" -v x="$exchange" 'BEGIN {
         printf "\"part\": \"cocktail\", \"what\": \"sums of all-reduce\", \"mbit\": 0, \"ms\": %.1f, \"ratio\": %.3f", x, x / ms }')"
@@ -139,9 +140,10 @@ step() {
 
 # ---- AC-SGD ----
 
-# Cores compute a hundred times less in the time that a byte takes on such a link than the GPUs of which the
-# published figures speak.  So links are slower by as much: by what a stage computes here for each byte that it
-# sends, over what one of eight stages of GPT-2 1.5B takes for it at 30 TFLOP/s, 5.8 ns.
+# Cores compute a hundred times less in the time that a byte takes on such a link than the GPUs of
+# which the published figures speak.  So links are slower by as much: by what a stage computes here
+# for each byte that it sends, over what one of eight stages of GPT-2 1.5B takes for it at 30
+# TFLOP/s, 5.8 ns.
 acsgd() {
     text
     micros=16 tokens=128 hidden=256
@@ -221,8 +223,8 @@ ended() {
         printf "\"loss\": %.4f, \"loss_ratio\": %.4f, \"validation\": %.4f, \"validation_ratio\": %.4f", t, t / bt, v, v / bv }')"
 }
 
-# Both refine a model that has learned its text: four replicas in a thousand steps, and four stages in six epochs,
-# with 2 bits and 3 for messages between stages.
+# Both refine a model that has learned its text: four replicas in a thousand steps, and four stages
+# in six epochs, with 2 bits and 3 for messages between stages.
 loss() {
     text
     for seed in $seeds; do

@@ -3,9 +3,9 @@
 # startup.sh [REPEATS [RANKS]]: from srun to the first iteration, run where ./trireme is.
 #
 # A virtual cluster (tests/cluster) of 4 nodes, 16 ranks on them by default: a small GPT that
-# resumes from a checkpoint, trains one iteration and saves it, REPEATS times (5).  Each part is the median
-# over the repetitions, in seconds, and a line of JSON.  The parts of the program are those of its own
-# line "> start-up (seconds)"; the time outside of it follows from when lines arrive.
+# resumes from a checkpoint, trains one iteration and saves it, REPEATS times (5).  Each part is the
+# median over the repetitions, in seconds, and a line of JSON.  The parts of the program are those
+# of its own line "> start-up (seconds)"; the time outside of it follows from when lines arrive.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 repeats=${1:-5}

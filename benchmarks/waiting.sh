@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# waiting.sh [ROUNDS] [--option value ...]: what waiting for threads and ranks costs, run where ./trireme is.
+# waiting.sh [ROUNDS] [--option value ...]: what waiting for threads and ranks costs, run where
+# ./trireme is.
 #
-# A GPT of 4 layers of 64 on 2 ranks of a thread and on a rank of 2 threads, as it is and with one busy loop for each core
-# beside it.  Where it is busy the same is run with passive waiting, and where it is not with waiting that only spins; both
-# in turn, ROUNDS times (10).  The result is a line of JSON for each of the four, with medians and their ratio.  Options
-# are added to every run.
+# A GPT of 4 layers of 64 on 2 ranks of a thread and on a rank of 2 threads, as it is and with one
+# busy loop for each core beside it.  Where it is busy the same is run with passive waiting, and
+# where it is not with waiting that only spins; both in turn, ROUNDS times (10).  The result is a
+# line of JSON for each of the four, with medians and their ratio.  Options are added to every run.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"

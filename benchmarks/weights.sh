@@ -1,12 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# weights.sh [ROUNDS [FOLDER]] [--ranks N]: importing and exporting weights next to dd, run where ./trireme is.
+# weights.sh [ROUNDS [FOLDER]] [--ranks N]: importing and exporting weights next to dd, run where
+# ./trireme is.
 #
-# A checkpoint of 12 layers of width 768 is exported in fp32 and that is imported, of GPT-2, whose matrices are transposed, and
-# of Llama 3, whose rows are in several tensors.  dd copies the file that was read, which has as many bytes, in the same
-# folder, and flushes it: ROUNDS times (5), and every other time dd is first.  What is read is not in the page cache.
-# FOLDER is by default the current one; what is written there is removed.  With --ranks N so many ranks import and
-# export.  Each result is a line of JSON, with medians.
+# A checkpoint of 12 layers of width 768 is exported in fp32 and that is imported, of GPT-2, whose
+# matrices are transposed, and of Llama 3, whose rows are in several tensors.  dd copies the file
+# that was read, which has as many bytes, in the same folder, and flushes it: ROUNDS times (5), and
+# every other time dd is first.  What is read is not in the page cache. FOLDER is by default the
+# current one; what is written there is removed.  With --ranks N so many ranks import and export.
+# Each result is a line of JSON, with medians.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
@@ -30,7 +32,8 @@ quietly() {
     }
 }
 
-# timed FILE COMMAND...: add its seconds to the file.  What it reads, $source, leaves the page cache before.
+# timed FILE COMMAND...: add its seconds to the file.  What it reads, $source, leaves the page cache
+# before.
 timed() {
     times=$1
     shift

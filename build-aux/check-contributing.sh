@@ -1,14 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What CONTRIBUTING.md names is there: files, folders and scripts (but those of .ci/, which a release lacks).  Each folder
-# of src/ has tests of its name, and a row in its table of folders, in the order of src/LAYERS.
+# What CONTRIBUTING.md names is there: files, folders and scripts (but those of .ci/, which a
+# release lacks).  Each folder of src/ has tests of its name, and a row in its table of folders, in
+# the order of src/LAYERS.
 set -eu
 cd "${srcdir:-.}"
 echo 1..3
 
 . build-aux/result.sh
 
-# Words in back quotes that have a slash, up to the first blank; those with capitals or <> stand for others.
+# Words in back quotes that have a slash, up to the first blank; those with capitals or <> stand for
+# others.
 # shellcheck disable=SC2016 # the back quotes are those of Markdown
 missing=$(grep -oE '`[^`]+`' CONTRIBUTING.md | tr -d '`' | sed 's/ .*//' |
     grep -E '^\.?[a-z].*/' | grep -vE '^build/|^\.ci/|^\.\./|[A-Z<]' | sort -u | while read -r name; do
@@ -16,7 +18,8 @@ missing=$(grep -oE '`[^`]+`' CONTRIBUTING.md | tr -d '`' | sed 's/ .*//' |
     done)
 result 1 "what CONTRIBUTING.md names is there" "$missing"
 
-# But tensor/ and tp/, which tests of device/ and comm/ cover, and kernels/, whose are in tests/cuda/.
+# But tensor/ and tp/, which tests of device/ and comm/ cover, and kernels/, whose are in
+# tests/cuda/.
 without=$(sed 's|/.*||' src/LAYERS | sort -u | while read -r name; do
     case $name in
     kernels | tensor | tp) continue ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# docs/deepspeed.md has each key of src/config/deepspeed.def in a row of its own, and no other; docs/trainers.md the
-# same of the names in src/config/strategy.def.
+# docs/deepspeed.md has each key of src/config/deepspeed.def in a row of its own, and no other;
+# docs/trainers.md the same of the names in src/config/strategy.def.
 set -eu
 cd "${srcdir:-.}"
 echo 1..2

@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The sources are laid out as .clang-format says.  Releases of clang-format differ, so it is that of Debian 12.
+# The sources are laid out as .clang-format says.  Releases of clang-format differ, so it is that of
+# Debian 12.
 set -u
 cd "${srcdir:-.}" || exit 1
 version=14

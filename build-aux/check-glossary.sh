@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# docs/glossary.md is a table of four columns in the order of the alphabet; every option in it is a row
-# of a table in src/config and every verb one of src/cmd/verbs.def; what names an option that is refused
-# says that it is not supported.
+# docs/glossary.md is a table of four columns in the order of the alphabet; every option in it is a
+# row of a table in src/config and every verb one of src/cmd/verbs.def; what names an option that is
+# refused says that it is not supported.
 set -eu
 srcdir=${srcdir:-.}
 page=$srcdir/docs/glossary.md

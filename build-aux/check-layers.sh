@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The architecture is the list src/LAYERS: a file includes headers of its own folder and of those above it
-# there, so a lower layer never knows a higher one.  A folder may have folders, which have lines of their own;
-# kernels/ lies at the top of the tree.  And names are unique: of headers, by which they are found, and of
-# structs, by which a reader finds what they are.
+# The architecture is the list src/LAYERS: a file includes headers of its own folder and of those
+# above it there, so a lower layer never knows a higher one.  A folder may have folders, which have
+# lines of their own; kernels/ lies at the top of the tree.  And names are unique: of headers, by
+# which they are found, and of structs, by which a reader finds what they are.
 set -eu
 cd "${srcdir:-.}"
 echo 1..3

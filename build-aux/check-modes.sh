@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a data-parallel group does is a struct (src/dp/mode.h): a step, the optimizer, checkpoints and plans call
-# src/dp/dp.h, and nothing above dp/ in src/LAYERS asks which mode it is.  What a step is made of does not ask by another
-# name either: of an option or of how much of what is sharded.
+# What a data-parallel group does is a struct (src/dp/mode.h): a step, the optimizer, checkpoints
+# and plans call src/dp/dp.h, and nothing above dp/ in src/LAYERS asks which mode it is.  What a
+# step is made of does not ask by another name either: of an option or of how much of what is
+# sharded.
 set -eu
 cd "${srcdir:-.}"
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/check-modes.XXXXXX")

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Every --option that the README, the pages and the jobs mention exists: in a table of the program, or
-# as an option of configure or of another program that is named here.
+# Every --option that the README, the pages and the jobs mention exists: in a table of the program,
+# or as an option of configure or of another program that is named here.
 set -eu
 srcdir=${srcdir:-.}
 echo 1..1

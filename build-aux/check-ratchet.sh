@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# check-ratchet.sh [--list | --update]: what is too long or too complex in src, kernels and tests is counted, and no
-# number is above that of build-aux/ratchet.txt.  --list prints what is counted, one place a line; --update writes the
-# numbers that have fallen.  Nothing raises one.
+# check-ratchet.sh [--list | --update]: what is too long or too complex in src, kernels and tests is
+# counted, and no number is above that of build-aux/ratchet.txt.  --list prints what is counted, one
+# place a line; --update writes the numbers that have fallen.  Nothing raises one.
 #
-# Limits: 100 columns a line, 600 lines a file, 60 lines and a complexity of 15 (pmccabe) a function, 25 words a
-# sentence in the comments of a header.
+# Limits: 100 columns a line, 600 lines a file, 60 lines and a complexity of 15 (pmccabe) a
+# function, 25 words a sentence in the comments of a header.
 set -eu
 cd "${srcdir:-.}"
 folders='src kernels tests'
@@ -30,7 +30,8 @@ functions() {
         $5 > 60 { print "functions", $6, $7, $5 " lines" }
         $1 > 15 { print "complexity", $6, $7, $1 }'
 }
-# A sentence ends with a full stop, a question mark or a colon, before a blank; with an empty line; with its comment.
+# A sentence ends with a full stop, a question mark or a colon, before a blank; with an empty line;
+# with its comment.
 # shellcheck disable=SC2016 # the dollars are those of awk
 sentences() {
     files '*.h' '*.cuh' | xargs awk '

@@ -19,8 +19,8 @@ scripts() {
     done
 }
 # Test scripts get variables from make and tests/tap.sh (SC2154), and keep lists of options in
-# variables (SC2086); job files get theirs from jobs/lib.sh, wherever that is (SC1091).  What test scripts source is not
-# read again for each of them (no -x), which would take most of a minute.
+# variables (SC2086); job files get theirs from jobs/lib.sh, wherever that is (SC1091).  What test
+# scripts source is not read again for each of them (no -x), which would take most of a minute.
 shellcheck_all() {
     scripts | grep -vE '\.(sh|sbatch)$' | xargs shellcheck -x &&
         scripts | grep '\.sbatch$' | xargs shellcheck -e SC1091,SC2154 &&

@@ -8,7 +8,8 @@ echo 1..4
 . build-aux/result.sh
 
 rows=$(awk '!/^#/ && NF { print $1 }' tests/list | sort -u)
-# The sources that local.mk name for programs, and programs that tests start, with lines that go on taken as one.
+# The sources that local.mk name for programs, and programs that tests start, with lines that go on
+# taken as one.
 named=$(cat tests/*/local.mk | sed -e ':a' -e '/\\$/N; s/\\\n//; ta' | grep -E '^(check_PROGRAMS|tests_[a-z0-9_]*_SOURCES)' || :)
 
 # result.sh prints what is wrong, and nothing where nothing is.

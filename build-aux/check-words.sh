@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Text for users and readers (help, messages, headers, pages) is free of phrases that only this project
-# would use where the field has a term; docs/glossary.md has the terms.  What is looked at: the rows of
-# src/**/*.def, string literals of src/ and kernels/, comments of headers, the pages, READMEs, NEWS,
-# CONTRIBUTING.md and jobs/.  Names in C are left alone.  Sentences of pages and of tables of options have at most 25
-# words; the few pages with longer ones have numbers here, which may only fall.
+# Text for users and readers (help, messages, headers, pages) is free of phrases that only this
+# project would use where the field has a term; docs/glossary.md has the terms.  What is looked at:
+# the rows of src/**/*.def, string literals of src/ and kernels/, comments of headers, the pages,
+# READMEs, NEWS, CONTRIBUTING.md and jobs/.  Names in C are left alone.  Sentences of pages and of
+# tables of options have at most 25 words; the few pages with longer ones have numbers here, which
+# may only fall.
 set -eu
 cd "${srcdir:-.}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/words.XXXXXX")
@@ -61,8 +62,8 @@ made-up|are made up	mock data, random, synthetic
 (few|some) bits for each number|rounded numbers	quantization, quantized
 END
 
-# records FILE...: "FILE:LINE: text", blanks squeezed, of each comment (.h, .def and kernels' headers) and each run of
-# adjacent literals.  Lines of pages and scripts are joined to paragraphs.
+# records FILE...: "FILE:LINE: text", blanks squeezed, of each comment (.h, .def and kernels'
+# headers) and each run of adjacent literals.  Lines of pages and scripts are joined to paragraphs.
 code() {
     LC_ALL=C awk '
     function flush() {
@@ -153,8 +154,8 @@ verdict() {
     fi
 }
 
-# awk looks at what grep, which is much faster at many expressions, has found.  No phrase is anchored to
-# the beginning of a text.
+# awk looks at what grep, which is much faster at many expressions, has found.  No phrase is
+# anchored to the beginning of a text.
 cut -f 1 "$work/phrases" >"$work/expressions"
 LC_ALL=C grep -iE -f "$work/expressions" "$work/text" >"$work/some" || [ $? -eq 1 ]
 LC_ALL=C awk -F '\t' -v phrases="$work/phrases" '
@@ -226,7 +227,8 @@ awk -F '[ :]' -v allowed="$work/allowed" '
     }' "$work/long" >"$work/bad"
 verdict 3 "$(wc -l <"$work/long") sentences of more than 25 words, no page more than before"
 
-# That search: a long sentence in a paragraph, in a cell and in a table of options; code and short ones are not found.
+# That search: a long sentence in a paragraph, in a cell and in a table of options; code and short
+# ones are not found.
 words=$(yes word | head -n 26 | tr '\n' ' ')
 cat >"$work/try/d.md" <<END
 A short one. And $words.

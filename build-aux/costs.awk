@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk -f costs.awk test-times tests/list: the list with the costs of the last run.  Tests that did not run keep theirs.
+# awk -f costs.awk test-times tests/list: the list with the costs of the last run.  Tests that did
+# not run keep theirs.
 function round(seconds) { return sprintf(seconds < 10 ? "%.1f" : "%.0f", seconds) }
 NR == FNR {
     wall[$1] = $2

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk -f list.awk tests/list >tests/list.mk: make's variables from the list of tests, for Makefile.am.  A row of which a
-# mark names what configure must have found stands between `if` and `endif`.  The longest tests come first, and before
-# them those that are not measured yet.
+# awk -f list.awk tests/list >tests/list.mk: make's variables from the list of tests, for
+# Makefile.am.  A row of which a mark names what configure must have found stands between `if` and
+# `endif`.  The longest tests come first, and before them those that are not measured yet.
 function stop(sentence) {
     print "tests/list, line " FNR ": " sentence | "cat >&2"
     bad = 1

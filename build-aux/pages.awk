@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk -v folder=DIR -f pages.awk docs/*.md CONTRIBUTING.md: rows of C for `trireme help --search` and `help --OPTION`.
+# awk -v folder=DIR -f pages.awk docs/*.md CONTRIBUTING.md: rows of C for `trireme help --search`
+# and `help --OPTION`.
 #
 #     FOLDER("where the pages are installed")
 #     PAGE("page.md", "Heading", " words that stand below it, each once ")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# awk [-v most=25] -f sentences.awk FILE...: "FILE:LINE: WORDS: sentence" of each sentence with more words than that.
-# Of pages: paragraphs, items of lists and cells of tables, not blocks of code.  Of tables of options (.def): the
-# literals, in which a semicolon ends a sentence too, as in cells.  What stands between back quotes, and a link, is one
-# word, and none in a cell, which may be a list of names.
+# awk [-v most=25] -f sentences.awk FILE...: "FILE:LINE: WORDS: sentence" of each sentence with more
+# words than that. Of pages: paragraphs, items of lists and cells of tables, not blocks of code.  Of
+# tables of options (.def): the literals, in which a semicolon ends a sentence too, as in cells.
+# What stands between back quotes, and a link, is one word, and none in a cell, which may be a list
+# of names.
 function check(text, from, i, n, part, word, count, k, w) {
     gsub(/`[^`]*`/, cell ? "-" : "code", text)
     text = plain_links(text)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# style-report.sh SOURCE: the ten largest functions and files, and lines beyond 100 columns.  A prompt
-# to look, not a gate: under 60 lines and complexity 15 a function, under 600 lines a file.
+# style-report.sh SOURCE: the ten largest functions and files, and lines beyond 100 columns.  A
+# prompt to look, not a gate: under 60 lines and complexity 15 a function, under 600 lines a file.
 set -eu
 cd "$1"
 if command -v pmccabe >/dev/null 2>&1; then

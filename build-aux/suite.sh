@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# suite.sh [--resume] BUILD TARGET [PART...]: run the tests of `make TARGET` (check, check-short or check-compiler) in BUILD,
-# or parts of them (schedule.py), and print what totals.sh makes of them.  With --resume those that passed on this
-# commit, with the same changes to it and as many of the long tests, are not run again; without it none has passed.
+# suite.sh [--resume] BUILD TARGET [PART...]: run the tests of `make TARGET` (check, check-short or
+# check-compiler) in BUILD, or parts of them (schedule.py), and print what totals.sh makes of them.
+# With --resume those that passed on this commit, with the same changes to it and as many of the
+# long tests, are not run again; without it none has passed.
 set -u
 resume=
 if [ "$1" = --resume ]; then

@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# timed.sh DRIVER... --test-name NAME ...: run a test driver, and add a line to test-times in the current
-# folder: name, seconds on the clock, seconds of processors.  totals.sh adds them up.
+# timed.sh DRIVER... --test-name NAME ...: run a test driver, and add a line to test-times in the
+# current folder: name, seconds on the clock, seconds of processors.  totals.sh adds them up.
 name=
 before=
 for word; do
     [ "$before" != --test-name ] || name=$word
     before=$word
 done
-# When a rank ends with an error, Open MPI gives the others a second or two between SIGTERM and SIGKILL.  Only the
-# tests that are marked as dying are about that time.
+# When a rank ends with an error, Open MPI gives the others a second or two between SIGTERM and
+# SIGKILL.  Only the tests that are marked as dying are about that time.
 awk -v name="$name" '($1 == name || $1 "." $2 ".mpi" == name) && ("," $4 ",") ~ /,dying,/ { found = 1 }
     END { exit !found }' "${srcdir:-.}/tests/list" || export OMPI_MCA_odls_base_sigkill_timeout=0
 began=$(date +%s.%N)

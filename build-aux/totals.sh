@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# totals.sh BUILD: what `make check` in BUILD came to, from the .trs files of the test drivers and from
-# test-times: seconds of each folder and of the slowest tests, what part of the cores was in use, and in the last line
-# how many passed, failed and were skipped.  Exits with 1 if a test failed or none ran.
+# totals.sh BUILD: what `make check` in BUILD came to, from the .trs files of the test drivers and
+# from test-times: seconds of each folder and of the slowest tests, what part of the cores was in
+# use, and in the last line how many passed, failed and were skipped.  Exits with 1 if a test failed
+# or none ran.
 set -eu
 times=$1/test-times
 if [ -s "$times" ]; then

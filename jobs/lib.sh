@@ -30,8 +30,8 @@
 #   MAX_REQUEUES   how often a job may be requeued if it fails in a way that may be temporary; 3
 #   MPIEXEC        the launcher of --toy; mpiexec
 #
-# A job that reaches its end exits with trireme's exit code.  What that means for a chain is decided in
-# finish(), from the run's state file.
+# A job that reaches its end exits with trireme's exit code.  What that means for a chain is decided
+# in finish(), from the run's state file.
 
 trireme_jobs=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # For job files.
@@ -63,8 +63,8 @@ find_trireme() {
     stop 69 "there is no trireme to run: build it with jobs/setup, load its module, or set TRIREME"
 }
 
-# Input from tables, files and the environment is checked before it is used: bash evaluates the text of a
-# number as an expression, and runs commands in it.
+# Input from tables, files and the environment is checked before it is used: bash evaluates the text
+# of a number as an expression, and runs commands in it.
 
 # is_whole TEXT: digits, as people write numbers.
 is_whole() {
@@ -186,7 +186,8 @@ session() {
 
 # The environment of srun and MPI.
 environment() {
-    # Slurm's default way for ranks of several nodes to find each other crashes MPI_Init now and then.
+    # Slurm's default way for ranks of several nodes to find each other crashes MPI_Init now and
+    # then.
     export SLURM_PMIX_FENCE=${SLURM_PMIX_FENCE:-ring}
     # srun no longer takes this from the job (Slurm 22.05 and newer).
     [ -z "${SLURM_CPUS_PER_TASK:-}" ] || export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK
@@ -219,8 +220,8 @@ begin() {
     say "the run is in $run: trireme ctl $run status|save|stop"
 }
 
-# launch WORD...: trireme on all ranks of the job; returns its exit code.  A rank that dies takes the
-# others with it, and one that hangs at the end is given a minute.
+# launch WORD...: trireme on all ranks of the job; returns its exit code.  A rank that dies takes
+# the others with it, and one that hangs at the end is given a minute.
 launch() {
     local command=(srun --kill-on-bad-exit=1 --wait=60 --mpi=pmix "$trireme" "$@") code=0
     [ -z "$small" ] || command=("${MPIEXEC:-mpiexec}" -n "$small_ranks" "$trireme" "$@" --backend cpu)
@@ -229,8 +230,9 @@ launch() {
         plan_memory "$@"
         return
     fi
-    # In the background: bash acts on signals only while it waits.  USR1 comes to the batch script alone when
-    # sbatch has --signal=B:USR1@SECONDS; TERM comes to the ranks as well, which save and exit.
+    # In the background: bash acts on signals only while it waits.  USR1 comes to the batch script
+    # alone when sbatch has --signal=B:USR1@SECONDS; TERM comes to the ranks as well, which save and
+    # exit.
     "${command[@]}" &
     local srun=$! last
     trap 'kill -USR1 $srun 2>/dev/null' USR1
@@ -238,7 +240,8 @@ launch() {
     while wait $srun || code=$?; kill -0 $srun 2>/dev/null; do
         code=0
     done
-    # When a signal ended the last wait its code is not srun's; 127 means that it was reported already.
+    # When a signal ended the last wait its code is not srun's; 127 means that it was reported
+    # already.
     last=0
     wait $srun || last=$?
     [ $last -eq 127 ] || code=$last
@@ -246,7 +249,8 @@ launch() {
     return $code
 }
 
-# plan_memory WORD...: the memory that its ranks need, and that a GPU has; trireme says why it would not start.
+# plan_memory WORD...: the memory that its ranks need, and that a GPU has; trireme says why it would
+# not start.
 plan_memory() {
     local output
     [ "$1" = train ] || return 0
@@ -267,9 +271,9 @@ read_machine_options() {
     esac
 }
 
-# train WORD...: start or resume training, in the precision of the machine, with the options of the job file
-# and of the command line; then act on the state of the run.  It starts with WEIGHTS, where the job file asked for
-# them, and as soon as it has a checkpoint of its own with that.
+# train WORD...: start or resume training, in the precision of the machine, with the options of the
+# job file and of the command line; then act on the state of the run.  It starts with WEIGHTS, where
+# the job file asked for them, and as soon as it has a checkpoint of its own with that.
 train() {
     local code=0 load=(--load "$run")
     read_machine_options
@@ -286,8 +290,8 @@ study() {
     launch train "$@" "${machine_options[@]}" ${small:+"${small_options[@]}"} "${job_options[@]}"
 }
 
-# A member of the state file; nothing if there is none, or if it is empty or null.  What a terminal would obey
-# is left out.
+# A member of the state file; nothing if there is none, or if it is empty or null.  What a terminal
+# would obey is left out.
 state_of() {
     [ -f "$run/state" ] || return 0
     sed -n -e 's/,$//' -e "s/^ *\"$1\": null\$//" -e "s/^ *\"$1\": \"\(.*\)\"\$/\1/p" \
@@ -307,8 +311,8 @@ preempted() {
     esac
 }
 
-# finish CODE: queue the job again, end the chain, or just end.  The highest exit code of all ranks hides
-# others where a rank was killed: then the state file has the word.
+# finish CODE: queue the job again, end the chain, or just end.  The highest exit code of all ranks
+# hides others where a rank was killed: then the state file has the word.
 finish() {
     local code=$1 next reason
     next=$(state_of next)
@@ -334,17 +338,17 @@ finish() {
 
 # again WHY: this job once more, with the same number.
 again() {
-    # Slurm ends this script as soon as it has the job in the queue; what the script still asks of Slurm must
-    # not be interrupted.
+    # Slurm ends this script as soon as it has the job in the queue; what the script still asks of
+    # Slurm must not be interrupted.
     trap '' TERM
     say "$1: requeueing job $SLURM_JOB_ID"
     scontrol requeue "$SLURM_JOB_ID" || say "Slurm does not requeue it: submit it yourself, it goes on" \
         "from iteration $(state_of checkpoint)"
 }
 
-# leave_out: exclude the host that the failure points at from the job that was just requeued, and from the
-# pending elements of its array.  Where Slurm does not accept that, or too few nodes would be left, somebody
-# has to decide.
+# leave_out: exclude the host that the failure points at from the job that was just requeued, and
+# from the pending elements of its array.  Where Slurm does not accept that, or too few nodes would
+# be left, somebody has to decide.
 leave_out() {
     local suspect out tries=25
     state_is_ours && suspect=$(state_of suspect) && [ -n "$suspect" ] || return 0
@@ -377,7 +381,8 @@ end_chain() {
     scancel --state=PENDING "$SLURM_ARRAY_JOB_ID" || true
 }
 
-# The job file as it was submitted, since $0 is a copy.  Its arguments follow its name, which may have blanks.
+# The job file as it was submitted, since $0 is a copy.  Its arguments follow its name, which may
+# have blanks.
 job_file() {
     local file
     file=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *Command=//p')
@@ -390,8 +395,8 @@ job_file() {
     echo "${file:-the job file, which Slurm does not name}"
 }
 
-# chain LINKS: submit the next link of a chain of jobs, before this one runs: it starts when this one has
-# ended well, and never if not.  It is this file again, submitted as this one was.
+# chain LINKS: submit the next link of a chain of jobs, before this one runs: it starts when this
+# one has ended well, and never if not.  It is this file again, submitted as this one was.
 chain() {
     local links=${LINKS:-$1} file
     whole LINKS "$links"
@@ -430,8 +435,9 @@ data() {
     [ -z "${MERGE_FILE:-}" ] || data_options+=(--merge-file "$MERGE_FILE")
 }
 
-# published_model WORD...: the run begins with the weights of a published model, and the model and its tokenizer are
-# given by them, in model_options.  The words are a model to show with --dry-run where none is given.
+# published_model WORD...: the run begins with the weights of a published model, and the model and
+# its tokenizer are given by them, in model_options.  The words are a model to show with --dry-run
+# where none is given.
 published_model() {
     if [ -n "$dry_run" ] && [ -z "${WEIGHTS:+${DATA_PATH:-}}" ]; then
         say "WEIGHTS and DATA_PATH are not both set: shown for $2"
@@ -448,8 +454,9 @@ published_model() {
     model_options=(--use-checkpoint-args --tokenizer-type HuggingFaceTokenizer --tokenizer-model "$MODEL")
 }
 
-# model_folder FAMILY WORD...: the run begins with the model in the folder MODEL, with its tokenizer; the family and the
-# words are that model, to show with --dry-run where MODEL is not set.  Before it, task_data, file_data or class_data.
+# model_folder FAMILY WORD...: the run begins with the model in the folder MODEL, with its
+# tokenizer; the family and the words are that model, to show with --dry-run where MODEL is not set.
+# Before it, task_data, file_data or class_data.
 model_folder() {
     weights=${MODEL:-}
     if [ -n "$small" ]; then
@@ -468,7 +475,8 @@ model_folder() {
     model_options=(--use-checkpoint-args --tokenizer-type HuggingFaceTokenizer --tokenizer-model "$weights")
 }
 
-# empty_model FAMILY WORD...: the same without its weights, which are random: config.json and the tokenizer.
+# empty_model FAMILY WORD...: the same without its weights, which are random: config.json and the
+# tokenizer.
 empty_model() {
     model_folder "$@"
     [ -z "$weights" ] || model_options=(--load-config "$weights" "${model_options[@]:1}")
@@ -489,8 +497,9 @@ task_data() {
     data_options=(--task-name "$1" --task-dir "$folder" "${@:2}")
 }
 
-# file_data BLOCKS [WORD...]: DATA_PATH-train_text_document to learn from and DATA_PATH-test_text_document to measure
-# with.  --dry-run assumes BLOCKS samples where DATA_PATH is not set; the words are for `trireme data build`, with --toy.
+# file_data BLOCKS [WORD...]: DATA_PATH-train_text_document to learn from and
+# DATA_PATH-test_text_document to measure with.  --dry-run assumes BLOCKS samples where DATA_PATH is
+# not set; the words are for `trireme data build`, with --toy.
 file_data() {
     local prefix=${DATA_PATH:-}
     data_given=$prefix mock_options=(--data-blocks "$1")
@@ -505,8 +514,8 @@ file_data() {
     data_options=(--train-data-path "$prefix-train_text_document" --valid-data-path "$prefix-test_text_document")
 }
 
-# class_data TASK ROWS: the rows of a task of sequence classification in the folder TASK_DIR.  --dry-run assumes ROWS of
-# them where TASK_DIR is not set.
+# class_data TASK ROWS: the rows of a task of sequence classification in the folder TASK_DIR.
+# --dry-run assumes ROWS of them where TASK_DIR is not set.
 class_data() {
     local folder=${TASK_DIR:-}
     data_given=$folder mock_options=(--data-blocks "$2" --num-labels 2) toy_model=(--num-labels 2)

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What --toy makes in place of a published model and its data, in the folder of the run: a model of random weights with a
-# tokenizer of bytes, and texts from the licences that Debian installs.  lib.sh reads this file then.
+# What --toy makes in place of a published model and its data, in the folder of the run: a model of
+# random weights with a tokenizer of bytes, and texts from the licences that Debian installs.
+# lib.sh reads this file then.
 
 # toy_tokenizer FOLDER: GPT-2's alphabet for bytes, no merges, and the end of a text.
 toy_tokenizer() {
@@ -38,7 +39,8 @@ toy_paragraphs() {
         awk 'NF { line = line $0 " "; next } line != "" { print line; line = "" } END { if (line != "") print line }'
 }
 
-# toy_tasks FOLDER: text, P3, Natural Instructions and chain of thought, where --task-name looks for them.
+# toy_tasks FOLDER: text, P3, Natural Instructions and chain of thought, where --task-name looks for
+# them.
 toy_tasks() {
     mkdir -p "$1/data"
     toy_paragraphs | awk '{ printf "{\"text\": \"%s\"}\n", $0 }' >"$1/pile.jsonl"
@@ -59,8 +61,8 @@ toy_tasks() {
     done
 }
 
-# toy_classes FOLDER: GLUE's CoLA, of beginnings of paragraphs as they stand and backwards, and its QNLI, whose questions
-# ask for the paragraph that has a word, answered by that one and by another.
+# toy_classes FOLDER: GLUE's CoLA, of beginnings of paragraphs as they stand and backwards, and its
+# QNLI, whose questions ask for the paragraph that has a word, answered by that one and by another.
 toy_classes() {
     local part rest
     mkdir -p "$1/CoLA" "$1/QNLI"

@@ -10,10 +10,10 @@
 
 /*
  * How one stack is left for another: on x86-64 by changing the registers that a function keeps, and
- * elsewhere by the jumps of the C library, which cost ten times as much.  Under AddressSanitizer these
- * forget what is known of a stack and make system calls for that, every time, so there it is those
- * of the compiler; who calls a function with one must not count on any register that it seems to
- * leave alone.
+ * elsewhere by the jumps of the C library, which cost ten times as much.  Under AddressSanitizer
+ * these forget what is known of a stack and make system calls for that, every time, so there it is
+ * those of the compiler; who calls a function with one must not count on any register that it seems
+ * to leave alone.
  */
 #if defined __has_feature
 #if __has_feature(address_sanitizer)
@@ -100,8 +100,8 @@ struct slot {
     alignas(16) unsigned char bytes[SLOT_BYTES];
 };
 
-/* What a thread runs on from its beginning until it is gone, and then another: threads that meet nobody all run
-   on one, which stays in the cache. */
+/* What a thread runs on from its beginning until it is gone, and then another: threads that meet
+   nobody all run on one, which stays in the cache. */
 struct strand {
     place resume;
     std::unique_ptr<unsigned char[]> stack;
@@ -333,8 +333,8 @@ bool have_met(int warp, const fiber *f)
     return true;
 }
 
-/* What lanes that met at __syncwarp() know of the warp is the same from now on.  Other instructions at
-   which they meet do not order accesses to memory. */
+/* What lanes that met at __syncwarp() know of the warp is the same from now on.  Other instructions
+   at which they meet do not order accesses to memory. */
 void tell_one_another(int warp, unsigned mask)
 {
     uint32_t all[LANES] = {};
@@ -501,8 +501,8 @@ const gpu &gpu_of(int arch)
     return *found;
 }
 
-/* gcc: "... [with auto KERNEL = NAME]", clang: "... [KERNEL = &NAME]"; NAME may be "NAME<...>" of "T
-   NAME(...)". */
+/* gcc: "... [with auto KERNEL = NAME]", clang: "... [KERNEL = &NAME]"; NAME may be "NAME<...>" of
+   "T NAME(...)". */
 std::string name_of(const kernel &k)
 {
     std::string s = k.name ? k.name : "a kernel";
@@ -560,7 +560,8 @@ void check_launch(const kernel &k, dim3 grid, dim3 block, size_t shared_bytes)
         on_launch(k, block, shared_bytes);
 }
 
-/* Asked for every access to any memory, most of which is not shared; who asks for an array asks again. */
+/* Asked for every access to any memory, most of which is not shared; who asks for an array asks
+   again. */
 long shared_offset(const void *p)
 {
     static size_t latest;

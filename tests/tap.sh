@@ -35,7 +35,8 @@ check() {
     if tap_out=$("$@" 2>&1); then ok "$tap_name"; else not_ok "$tap_name" "$* gave $?" "$tap_out"; fi
 }
 
-# fails NAME CODE TEXT COMMAND...: passes when the command exits with CODE and prints TEXT somewhere.
+# fails NAME CODE TEXT COMMAND...: passes when the command exits with CODE and prints TEXT
+# somewhere.
 fails() {
     tap_name=$1 tap_code=$2 tap_text=$3
     shift 3
@@ -54,8 +55,8 @@ ranks() {
     TR_TEST_RANKS=$tap_ranks "$srcdir/tests/mpirun" --ranks "$tap_ranks" "$@"
 }
 
-# python_with MODULE...: the first python that has them all, PYTHON first and then those of the path and of
-# the system, which may have what the first one of the path lacks.
+# python_with MODULE...: the first python that has them all, PYTHON first and then those of the path
+# and of the system, which may have what the first one of the path lacks.
 python_with() {
     for tap_python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3; do
         "$tap_python" -c "import $(echo "$*" | tr ' ' ',')" 2>/dev/null && { echo "$tap_python"; return; }

@@ -213,8 +213,8 @@ static int same_reason(const struct query *q, int i)
     return n;
 }
 
-/* "--name (verb): text", where the text begins a line if it does not fit.  Options with one reason are one
-   result: "--name (verb) and 12 more: reason". */
+/* "--name (verb): text", where the text begins a line if it does not fit.  Options with one reason
+   are one result: "--name (verb) and 12 more: reason". */
 static void tell(FILE *f, const struct hit *h, int same)
 {
     enum { INDENT = 12, WIDTH = 92 };

@@ -7,10 +7,11 @@
 #include "util/status.h"
 
 /*
- * `trireme help --search`: terms of the glossary, options of all verbs, verbs, headings of the pages and
- * folders of the sources, where all words occur, in any case.  The results are sorted:
+ * `trireme help --search`: terms of the glossary, options of all verbs, verbs, headings of the
+ * pages and folders of the sources, where all words occur, in any case.  The results are sorted:
  *     1. what is refused comes last;
- *     2. texts with the whole words, then those with beginnings of words, then other parts of words;
+ *     2. texts with the whole words, then those with beginnings of words, then other parts of
+ * words;
  *     3. terms, options, verbs, pages, folders, options without effect;
  *     4. words in the name before words in the text.
  * Options that are refused for one reason are one result with their number.

@@ -85,7 +85,8 @@ struct argument {
     bool shown, read;
 };
 
-/* What a family makes of options that were not given follows from its name, so that it is shown for people. */
+/* What a family makes of options that were not given follows from its name, so that it is shown for
+   people. */
 static void look_at(struct argument *a, const struct tr_opt *o, const struct tr_config *c,
                     const struct tr_config *given)
 {

@@ -82,7 +82,8 @@ enum tr_status tr_config_set(struct tr_config *c, const char *name,
    default counts as not given. */
 bool tr_config_changed(const struct tr_config *c, const char *name);
 
-/* Whether an option, a row of tr_config_options(), must be given and was not: those without a default, and
+/* Whether an option, a row of tr_config_options(), must be given and was not: those without a
+   default, and
    --max-position-embeddings where positions are learned. */
 bool tr_config_lacks(const struct tr_config *c, const struct tr_opt *o);
 
@@ -92,14 +93,14 @@ const char *tr_config_missing(const struct tr_config *c);
 /* The spelling of a CHOICE field: tr_config_spelling("backend", c->backend). */
 const char *tr_config_spelling(const char *name, int value);
 
-/* All options as one JSON object of field names, sorted; unset is null, a choice its spelling.  With
-   `kernels`, that comes last under TR_CONFIG_KERNELS: what computed, which is no option.  Owned by the
-   caller. */
+/* All options as one JSON object of field names, sorted; unset is null, a choice its spelling. With
+   `kernels`, that comes last under TR_CONFIG_KERNELS: what computed, which is no option.  Owned by
+   the caller. */
 #define TR_CONFIG_KERNELS "kernels"
 char *tr_config_get_json(const struct tr_config *c, const char *kernels);
 
-/* That text of what tr_config_get_json() made, and that of an option with words, without dashes in front; owned by the
-   caller; NULL where it has none. */
+/* That text of what tr_config_get_json() made, and that of an option with words, without dashes in
+   front; owned by the caller; NULL where it has none. */
 char *tr_config_kernels(const char *json);
 char *tr_config_stored(const char *json, const char *name);
 
@@ -117,16 +118,17 @@ enum tr_status tr_config_load_model(struct tr_config *c, const char *json) TR_MU
  * Megatron's arguments block: "  name .... value" for every option, sorted without regard to case,
  * values as Python prints them, between the two rulers.
  *
- * With `given`, from which *c follows by tr_dims_tell() (config/dims.h), it is short: what has another value than its
- * default in `given`, or in *c where `given` names a family, and what reports and plans read of a log (facts.def,
- * model_args.def, run_args.def), so that they make the same of both.  Of more than TR_SHORT_ARGUMENTS
- * such lines those that nothing reads are put together in one, below the block.
+ * With `given`, from which *c follows by tr_dims_tell() (config/dims.h), it is short: what has
+ * another value than its default in `given`, or in *c where `given` names a family.  And
+ * what reports and plans read of a log (facts.def, model_args.def, run_args.def): they make the
+ * same of both.  Of more than TR_SHORT_ARGUMENTS such lines those that nothing reads are put
+ * together in one, below the block.
  */
 enum { TR_SHORT_ARGUMENTS = 24 };
 void tr_config_print(const struct tr_config *c, const struct tr_config *given, FILE *f);
 
-/* The default of an option, named with '-' or '_', as that block has it; static storage.  NULL if there is no such
-   option. */
+/* The default of an option, named with '-' or '_', as that block has it; static storage.  NULL if
+   there is no such option. */
 const char *tr_config_initial(const char *name);
 
 /* The table itself: for help, manual and completion. */

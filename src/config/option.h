@@ -58,7 +58,8 @@ struct tr_words {
 /* Then it has none. */
 void tr_words_release(struct tr_words *w);
 
-/* A spelling of a choice: `set` ties it to an option; `why` is a note or the reason of a refusal. */
+/* A spelling of a choice: `set` ties it to an option; `why` is a note or the reason of a refusal.
+ */
 struct tr_spelling {
     const char *set, *spelling;
     int value;
@@ -90,8 +91,8 @@ struct tr_options {
     int rows;
     const struct tr_spelling *spelling;
     int spellings;
-    /* Row i of the values that a TEXT takes and what it means, or false behind the last; NULL: no TEXT has
-       a list of values. */
+    /* Row i of the values that a TEXT takes and what it means, or false behind the last; NULL: no
+       TEXT has a list of values. */
     bool (*listed)(const struct tr_opt *o, int i, const char **value, const char **about);
 };
 
@@ -112,10 +113,10 @@ void tr_options_release(const struct tr_options *t, void *base);
  * Words that belong to no option are added to `rest` (copies, owned by the caller), or are an error
  * if it is NULL; "--" ends the options.
  *
- * An option that is given, and that another one stands for (--deepspeed_config, --strategy), must have one value.
- * All words are read, whatever is wrong with some.  One wrong option is the sentence of the
- * failure; of several, each has its line of the log, from rank 0, and the sentence is how many they
- * are.
+ * An option that is given, and that another one stands for (--deepspeed_config, --strategy), must
+ * have one value. All words are read, whatever is wrong with some.  One wrong option is the
+ * sentence of the failure; of several, each has its line of the log, from rank 0, and the sentence
+ * is how many they are.
  */
 enum tr_status tr_options_parse(const struct tr_options *t, void *base, int argc, char **argv,
                                 struct tr_words *rest) TR_MUST_CHECK;
@@ -195,8 +196,8 @@ char *tr_options_value(const struct tr_options *t, const struct tr_opt *o);
    is its symbol in any case, all if NULL; false if there is none) and as mdoc lists. */
 bool tr_options_help(const struct tr_options *t, FILE *f, const char *group);
 
-/* The options of n fields, given by their offsets: value, first clause of the help, default.  A heading with
-   their number and what the marks mean stand above them. */
+/* The options of n fields, given by their offsets: value, first clause of the help, default.  A
+   heading with their number and what the marks mean stand above them. */
 void tr_options_help_first(const struct tr_options *t, FILE *f, const size_t *field, int n);
 void tr_options_man(const struct tr_options *t, FILE *f);
 
@@ -209,8 +210,9 @@ void tr_options_wrap(FILE *f, int indent, const char *text);
 void tr_man_literal(FILE *f, const char *s, int length);
 void tr_man_filled(FILE *f, const char *s, int length);
 
-/* Bash: the branches of a case statement that say what may follow each option, the last of which makes
-   `values` all names.  `others` (may be NULL) is a function that does the same for a second table. */
+/* Bash: the branches of a case statement that say what may follow each option, the last of which
+   makes `values` all names.  `others` (may be NULL) is a function that does the same for a second
+   table. */
 void tr_options_complete(const struct tr_options *t, const char *others, FILE *f);
 
 #endif

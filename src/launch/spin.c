@@ -12,8 +12,9 @@
 
 #ifdef _OPENMP
 
-/* Turns of libgomp: 30 to 100 µs, as long as waking a thread takes.  Training of width 64 on two threads took 1.0 times
-   as long with 1000 to 3000 turns as with none on busy cores, and twice as long with 10000. */
+/* Turns of libgomp: 30 to 100 µs, as long as waking a thread takes.  Training of width 64 on two
+   threads took 1.0 times as long with 1000 to 3000 turns as with none on busy cores, and twice as
+   long with 10000. */
 #define TURNS "2000"
 /* Milliseconds, whole ones, of libomp. */
 enum { BLOCKTIME = 0 };

@@ -86,7 +86,8 @@ static void widen_log(struct tr_draw_scale *a)
     a->high *= factor;
 }
 
-/* With marks at whole steps, of which there is room for `most`; `whole`: up to a mark at both ends. */
+/* With marks at whole steps, of which there is room for `most`; `whole`: up to a mark at both ends.
+ */
 static void find_marks(struct tr_draw_scale *a, double most, bool whole)
 {
     if (!(a->high > a->low)) {

@@ -10,8 +10,9 @@
  *
  *   title, legend | upper panel | lower panel | names of the axis, caption
  *
- * Widths of texts are estimated from the mean width of a letter: 0.64 of its size in wide fonts such
- * as DejaVu Sans, and 0.57 in sentences, which have blanks and more narrow letters.  Lengths are mm.
+ * Widths of texts are estimated from the mean width of a letter: 0.64 of its size in wide fonts
+ * such as DejaVu Sans, and 0.57 in sentences, which have blanks and more narrow letters.  Lengths
+ * are mm.
  */
 
 /* Sizes in letters: of the margin, of a sample in the legend with the gap behind it, of the numbers

@@ -9,7 +9,8 @@ static bool is_plan(const struct tr_record *r)
     return r->origin == TR_ORIGIN_PLANNED && r->rows > 0;
 }
 
-/* Logs do not name the machine, so that whoever gives plans and logs says that they belong together. */
+/* Logs do not name the machine, so that whoever gives plans and logs says that they belong
+   together. */
 static bool same_run(const struct tr_record *plan, const struct tr_record *r)
 {
     static const enum tr_fact facts[] = {

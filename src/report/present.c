@@ -33,20 +33,18 @@ static void note_left_out(const struct tr_present *p, struct tr_table *t, int64_
 {
     const char *how =
         p->warmup == TR_WARMUP_AUTO ? "the first two of a start, at most a quarter" : "--warmup";
+    char *first =
+        warm > 0 ? tr_format(" %" PRId64 " as warm-up (%s)", warm, how) : tr_format("%s", "");
+    char *then =
+        interrupted > 0
+            ? tr_format(" %" PRId64 " with an evaluation or a save in their time", interrupted)
+            : tr_format("%s", "");
 
-    if (warm > 0 && interrupted > 0)
-        tr_table_note(t,
-                      "Left out of %" PRId64 " iteration lines: %" PRId64
-                      " as warm-up (%s), %" PRId64 " with an evaluation or a save in their time.",
-                      lines, warm, how, interrupted);
-    else if (warm > 0)
-        tr_table_note(t, "Left out of %" PRId64 " iteration lines: %" PRId64 " as warm-up (%s).",
-                      lines, warm, how);
-    else if (interrupted > 0)
-        tr_table_note(t,
-                      "Left out of %" PRId64 " iteration lines: %" PRId64
-                      " with an evaluation or a save in their time.",
-                      lines, interrupted);
+    if (*first || *then)
+        tr_table_note(t, "Left out of %" PRId64 " iteration lines:%s%s%s.", lines, first,
+                      *first && *then ? "," : "", then);
+    free(first);
+    free(then);
 }
 
 void tr_present_note_warmup(const struct tr_present *p, struct tr_table *t)

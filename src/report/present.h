@@ -20,15 +20,16 @@ struct tr_present {
 /* A row for each run, in the columns that were chosen; runs that failed stay. */
 void tr_present_runs(const struct tr_present *p, struct tr_table *t);
 
-/* A row for each group of runs that have the same in the columns of --group-by: how many count, how many
-   do not, medians over the runs with intervals from order statistics, and of the other columns
+/* A row for each group of runs that have the same in the columns of --group-by: how many count, how
+   many do not, medians over the runs with intervals from order statistics, and of the other columns
    what all of them have.  p->groups is not NULL. */
 void tr_present_groups(const struct tr_present *p, struct tr_table *t);
 
 /* All numbers of tr_summarize(), a row for each run. */
 void tr_present_summary(const struct tr_present *p, struct tr_table *t);
 
-/* A row for each plan that has times, beside what was measured in its layout.  TR_EDATA if there is no such plan. */
+/* A row for each plan that has times, beside what was measured in its layout.  TR_EDATA if there is
+   no such plan. */
 enum tr_status tr_present_planned(const struct tr_present *p, struct tr_table *t) TR_MUST_CHECK;
 
 /* Is there a plan of a run that was measured? */

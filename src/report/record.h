@@ -12,8 +12,8 @@
 
 /*
  * What a log says of a run: iterations, timers, memory, starts, and the facts that give them a
- * meaning. report/run_log.h reads one; whoever studies it looks at the fields.  A number that the log
- * lacks is NAN.
+ * meaning. report/run_log.h reads one; whoever studies it looks at the fields.  A number that the
+ * log lacks is NAN.
  */
 enum tr_field {
 #define FIELD(symbol, key) TR_FIELD_##symbol,
@@ -84,8 +84,8 @@ struct tr_start {
     int end;             /* row of ends.def, or TR_END_UNKNOWN */
     int64_t end_line;
     char began[32], ended[32]; /* the first and the last date that it names, or "" */
-    /* Seconds: from its first moment to the first iteration, and of these before the first date; that training waited
-       for checkpoints; of its iterations that a later start did again. */
+    /* Seconds: from its first moment to the first iteration, and of these before the first date;
+       that training waited for checkpoints; of its iterations that a later start did again. */
     double ready, before, saving, again;
 };
 
@@ -110,8 +110,8 @@ struct tr_record {
     enum tr_run_origin origin;
     char machine[64];      /* profile of one that was not measured, "" where it has none */
     double part[TR_PARTS]; /* of an iteration of one that was not measured, ms */
-    double p10,
-        p90; /* of an iteration's time in a plan, ms; 0 where no runs were compared with the profile */
+    double p10, p90; /* of an iteration's time in a plan, ms; 0 where no runs were compared with the
+                        profile */
     enum tr_log_layout layout;
     bool ours; /* trireme printed it, whose time leaves evaluation and saving out */
     double fact[TR_FACTS];
@@ -158,8 +158,8 @@ void *tr_grow(void *list, int64_t used, size_t size);
 /* Is this the name of an option, which arguments have with '_' for '-'? */
 bool tr_argument_is(const char *name, size_t length, const char *option);
 
-/* The value of an argument by its name, with '_' or '-', as the log has it; NULL where the log has it not.  What a log
-   of trireme leaves out of its arguments has its default. */
+/* The value of an argument by its name, with '_' or '-', as the log has it; NULL where the log has
+   it not.  What a log of trireme leaves out of its arguments has its default. */
 const char *tr_record_argument(const struct tr_record *r, const char *name);
 
 /* Add one; the texts are copied. */
@@ -167,7 +167,8 @@ void tr_record_add_argument(struct tr_record *r, const char *name, size_t length
                             const char *value);
 void tr_record_drop_arguments(struct tr_record *r);
 
-/* Add one, and take what it says of the run: facts, architecture, recomputation, the order of ranks. */
+/* Add one, and take what it says of the run: facts, architecture, recomputation, the order of
+   ranks. */
 void tr_record_take_argument(struct tr_record *r, const char *name, size_t length,
                              const char *value);
 
@@ -178,7 +179,8 @@ void tr_record_set_fact(struct tr_record *r, enum tr_fact f, double x);
    micro-batches = gbs / (mbs * dp), and so on; NAN if that cannot be. */
 double tr_record_fact(const struct tr_record *r, enum tr_fact f);
 
-/* Do two runs have the same in `count` facts?  With `unknown`, what one of them alone lacks is no difference. */
+/* Do two runs have the same in `count` facts?  With `unknown`, what one of them alone lacks is no
+   difference. */
 bool tr_record_alike(const struct tr_record *a, const struct tr_record *b, const enum tr_fact *f,
                      size_t count, bool unknown);
 

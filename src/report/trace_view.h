@@ -10,10 +10,10 @@
 #include "util/status.h"
 
 /*
- * One iteration of the ranks of a trace as a picture: a row for each rank, in it the forward
- * and backward passes with the numbers of their micro-batches, below them what was sent, in
- * grey the part of it that was waiting for the other end, then the sums of gradients and the
- * optimizer.  Several traces stand above one another on one axis of time.
+ * One iteration of the ranks of a trace as a picture.  Each rank has a row with the forward
+ * and backward passes and the numbers of their micro-batches.  Below them is what was sent, in
+ * grey the part of it that was waiting for the other end.  Then come the sums of gradients and
+ * the optimizer.  Several traces stand above one another on one axis of time.
  */
 
 /* Iteration `iteration` of those of t[count] that are measured, or the first with a negative

@@ -10,19 +10,19 @@
 #include "config/shape.h"
 
 /*
- * The lines of the log that programs read; those for people are in telemetry/terminal.h.  --log-format says whose they are, because many scripts read them:
+ * The lines of the log that programs read; those for people are in telemetry/terminal.h.
+ * --log-format says whose they are, because many scripts read them:
  *
  *   megatron            Megatron-LM of May 2021 (commit 217f54b3), byte for byte
- *   megatron-core       Megatron-LM of August 2026 (commit d98e8a64): the time of day in brackets, the
- *                       rate with six decimals, zeros as a whole number, memory with two decimals; a
- *                       line after the first iteration of a run, which ends no interval
- *   megatron-deepspeed  BigScience's Megatron-DeepSpeed of 2022: tokens, seconds instead of
- *                       milliseconds, samples per second and TFLOP/s at the end; no loss scale where
- *                       none is in use
+ *   megatron-core       Megatron-LM of August 2026 (commit d98e8a64): the time of day in brackets,
+ * the rate with six decimals, zeros as a whole number, memory with two decimals; a line after the
+ * first iteration of a run, which ends no interval megatron-deepspeed  BigScience's
+ * Megatron-DeepSpeed of 2022: tokens, seconds instead of milliseconds, samples per second and
+ * TFLOP/s at the end; no loss scale where none is in use
  *
  * This is their text and nothing else: no clock, no communication, no output.  Whose numbers a
- * line holds is said with it; "last" is the last rank of the world, which has the loss.  Rank 0 prints
- * all of them, so that they stay in order.
+ * line holds is said with it; "last" is the last rank of the world, which has the loss.  Rank 0
+ * prints all of them, so that they stay in order.
  *
  * Every function writes one line or a block of lines into buf[size], without the newline at the
  * end, and returns the length; it asserts that all of it fits.  TR_REPORT_BYTES is enough for each
@@ -85,9 +85,10 @@ struct tr_iteration_line {
 
 /*
  * " iteration      200/    1000 | consumed samples: ... | number of nan iterations:   0 |", by
- * last.  The loss is absent when all iterations of the interval were skipped, norm and zeros when the
- * last one was.  TFLOP/s stand after the elapsed time; megatron-deepspeed has them at its end too, and
- * needs them.  Behind them come joules of an iteration and watts, of a rank, and joules of a token.
+ * last.  The loss is absent when all iterations of the interval were skipped, norm and zeros when
+ * the last one was.  TFLOP/s stand after the elapsed time; megatron-deepspeed has them at its end
+ * too, and needs them.  Behind them come joules of an iteration and watts, of a rank, and joules of
+ * a token.
  */
 int tr_lines_iteration(char *buf, size_t size, const struct tr_iteration_line *line);
 
@@ -96,11 +97,12 @@ int tr_lines_formula(char *buf, size_t size, const char *formula);
 
 /* Three lines: " validation loss at WHERE | lm loss value: ... | lm loss PPL: ... | " between two
    rulers, by last.  WHERE is "iteration 100", and at the end "the end of training for val data" and
-   "... test data", in megatron-core and terminal "iteration 1000 on validation set" and "... test set".  The
-   perplexity is exp(min(loss, 20)). */
+   "... test data", in megatron-core and terminal "iteration 1000 on validation set" and "... test
+   set".  The perplexity is exp(min(loss, 20)). */
 int tr_lines_validation(char *buf, size_t size, const char *where, double loss);
 
-/* The same as CocktailSGD has it, of --evaluation-data: {"valid.perplexity": P, "valid.loss": L}. */
+/* The same as CocktailSGD has it, of --evaluation-data: {"valid.perplexity": P, "valid.loss": L}.
+ */
 int tr_lines_evaluation(char *buf, size_t size, double loss);
 
 /* WHERE of the validation data at the end of training, or of the test data. */
@@ -120,26 +122,28 @@ int tr_lines_memory(char *buf, size_t size, int format, int rank, int64_t iterat
                     const struct tr_memory_line *memory);
 
 /*
- * "Theoretical memory footprints: weight and optimizer=3.20 MB, activation=0.50 MB, total=3.70 MB" and
- * an empty line, in units of 2^20, by rank 0 before the first memory lines of megatron-core; without
- * the second and third number if there is no formula for them (activations negative).
+ * "Theoretical memory footprints: weight and optimizer=3.20 MB, activation=0.50 MB, total=3.70 MB"
+ * and an empty line, in units of 2^20, by rank 0 before the first memory lines of megatron-core;
+ * without the second and third number if there is no formula for them (activations negative).
  */
 int tr_lines_theory(char *buf, size_t size, double weights, double activations);
 
-/* "[EVENT] datetime: 2021-05-23 08:41:05 ", local time, by rank 0; microseconds if `now` has them. */
+/* "[EVENT] datetime: 2021-05-23 08:41:05 ", local time, by rank 0; microseconds if `now` has them.
+ */
 int tr_lines_datetime(char *buf, size_t size, const char *event, struct tr_moment now);
 
 /* ---- set-up, by rank 0 unless said otherwise, in this order ---- */
 
-/* Leave of such a block the lines that programs read, or that say what cannot be guessed: all that a log has without
+/* Leave of such a block the lines that programs read, or that say what cannot be guessed: all that
+   a log has without
    --log-arguments.  Nothing may be left. */
 void tr_lines_shorten(char *text);
 
 /* Sizes of the groups and the type of the parameters; the arguments block comes next. */
 int tr_lines_world(char *buf, size_t size, const struct tr_layout *l, const struct tr_precision *p);
 
-/* How layers that the stages do not divide are spread over them; nothing where the options say it, or all
-   stages are equal. */
+/* How layers that the stages do not divide are spread over them; nothing where the options say it,
+   or all stages are equal. */
 int tr_lines_stages(char *buf, size_t size, const struct tr_layout *l, int64_t layers);
 
 /* Micro-batches, tokenizer (its spelling) and padded vocabulary, groups, seed. */
@@ -160,8 +164,8 @@ int tr_lines_parameters(char *buf, size_t size, int tp, int pp, int64_t number);
 /* "> learning rate decay style: cosine". */
 int tr_lines_decay_style(char *buf, size_t size, const char *spelling);
 
-/* Then what ckpt/ckpt.h prints of loading, the "time (ms)" line of LOAD_CHECKPOINT, this one, and what
-   data/batch.h prints. */
+/* Then what ckpt/ckpt.h prints of loading, the "time (ms)" line of LOAD_CHECKPOINT, this one, and
+   what data/batch.h prints. */
 int tr_lines_built(char *buf, size_t size, struct tr_moment now);
 
 /* After the data: done with set-up.  The "time (ms)" line of MODEL_SETUP and DATA_SETUP is next. */

@@ -133,8 +133,8 @@ static int largest(const struct tr_run *r, const int64_t *all)
     return most;
 }
 
-/* Megatron prints one line from each rank of the first replica; here rank 0 prints them in order.  A short
-   log has the first tensor rank of each stage, or of many stages the largest rank. */
+/* Megatron prints one line from each rank of the first replica; here rank 0 prints them in order.
+   A short log has the first tensor rank of each stage, or of many stages the largest rank. */
 void tr_logging_parameters(struct tr_run *r)
 {
     int64_t mine = tr_params_number(&r->model.params);

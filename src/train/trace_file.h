@@ -41,8 +41,8 @@ enum tr_track tr_track_of_timer(const struct tr_span *s);
 bool tr_trace_is_transfer(const struct tr_span *s);
 bool tr_trace_is_compute(const struct tr_span *s);
 
-/* A pass of a micro-batch, and a message of one leg, from `begin` to `end`, of which nothing was
-   waiting; of a message micro -1 says that nobody knows its micro-batch. */
+/* A pass of a micro-batch, and a message of one leg, from `begin` to `end`.  Nothing of it was
+   waiting.  Of a message micro -1 says that nobody knows its micro-batch. */
 struct tr_span tr_trace_pass(enum tr_instr_kind kind, struct tr_slot at, double begin, double end);
 struct tr_span tr_trace_message(int leg, struct tr_slot at, double begin, double end);
 

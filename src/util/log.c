@@ -110,7 +110,8 @@ static void diagnose(enum tr_level level, const char *fmt, va_list ap)
     make_printable(line);
     put_records(levels[level], line + words_at);
     line[n++] = '\n';
-    /* Both may go to one file: what stdout holds back stands before it.  Its loss shows at the end. */
+    /* Both may go to one file: what stdout holds back stands before it.  Its loss shows at the end.
+     */
     (void)fflush(stdout);
     /* A diagnostic that cannot be written has nowhere else to go. */
     if (tr_write_all(STDERR_FILENO, line, (size_t)n) != 0)

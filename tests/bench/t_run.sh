@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# benchmarks/run: what the two sides of a ratio ran with is said, and a ratio of unlike things refused.
+# benchmarks/run: what the two sides of a ratio ran with is said, and a ratio of unlike things
+# refused.
 . "$srcdir/tests/tap.sh"
 plan 17
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# A checkpoint that this program did not write: by the manual alone, with numpy and h5py.  A run that loads it has
-# the loss that numpy computes.
+# A checkpoint that this program did not write: by the manual alone, with numpy and h5py.  A run
+# that loads it has the loss that numpy computes.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 

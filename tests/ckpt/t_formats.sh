@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Checkpoints as others see them: `trireme ckpt`, HDF5's own tools, Python, and what the manual says.
+# Checkpoints as others see them: `trireme ckpt`, HDF5's own tools, Python, and what the manual
+# says.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 plan 15

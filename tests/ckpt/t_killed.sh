@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# One rank of a job is killed at some moment of a save, again and again: what is loaded afterwards is
-# whole, and not older than what was there before.
+# One rank of a job is killed at some moment of a save, again and again: what is loaded afterwards
+# is whole, and not older than what was there before.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 plan 7

@@ -22,8 +22,8 @@ prints() {
 only() { [ "$(ls -A "$1")" = "$2" ] || { ls -A "$1"; false; }; }
 cd "$work" || exit 1
 
-# The file that Megatron's own builder makes of documents {5, 6, 7} and {8, one more}: CRC-32 381568b9,
-# which gzip puts behind what it packs.
+# The file that Megatron's own builder makes of documents {5, 6, 7} and {8, one more}: CRC-32
+# 381568b9, which gzip puts behind what it packs.
 printf '%s\n' '{"text": "\u0005\u0006\u0007"}' '{"text": "\b\u007f"}' >golden.jsonl
 check "two documents of bytes" bytes golden.jsonl --dataset-impl mmap --output-prefix golden
 golden_index() {
@@ -43,7 +43,8 @@ awk 'BEGIN { for (i = 0; i < 60000; i++) {
     print "line " i ": the oars of " i * i % 977 " rowers don'"'"'t strike\tas one, \303\251\344\270\211" }
 }' >text.txt
 awk '{ gsub(/\t/, "\\t"); print "{\"title\": \"t" NR "\", \"text\": \"" $0 "\"}" }' text.txt >lines.jsonl
-# any_workers PREFIX COMMAND...: the same dataset whatever --workers is; it stays as PREFIX_text_document.
+# any_workers PREFIX COMMAND...: the same dataset whatever --workers is; it stays as
+# PREFIX_text_document.
 any_workers() {
     prefix=$1
     shift
@@ -150,7 +151,8 @@ fails "is found among others" 65 "not all of the 2 datasets" data verify cut ab
 fails "a dataset that is not there" 74 "nowhere.idx" data verify nowhere
 
 printf '{"model": }' >wrong.json
-# Tokenizers of published models, by a file and by a folder; the tokens of several workers are those of one.
+# Tokenizers of published models, by a file and by a folder; the tokens of several workers are those
+# of one.
 mkdir model
 cp "$golden/tok_llama3.json" model/tokenizer.json
 printf '{"eos_token": "<|endoftext|>"}' >model/tokenizer_config.json

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# `trireme doctor` and what training refuses or warns of when it starts, under the variables that Slurm
-# would set for launches that went wrong.
+# `trireme doctor` and what training refuses or warns of when it starts, under the variables that
+# Slurm would set for launches that went wrong.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 plan 21

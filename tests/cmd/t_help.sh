@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Asking the program: one option, a group of options, words; and the message about several wrong options.
+# Asking the program: one option, a group of options, words; and the message about several wrong
+# options.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 plan 49
@@ -65,7 +66,8 @@ done <<'END'
 --dry-run plan.md src/train dry run
 END
 
-# What is asked for and is not here is answered with a term, an option or a refusal that says what to do.
+# What is asked for and is not here is answered with a term, an option or a refusal that says what
+# to do.
 first() { # WORDS RESULT: a regular expression for the first line
     "$trireme" help --search "$1" >"$work/out" || return 1
     cat "$work/out"
@@ -86,9 +88,9 @@ END
 text='^option  --moe-layer-freq (train) and [0-9]* more:'
 check "options refused for one reason are one result" says "$trireme" help --search moe
 
-# Results of each word of a term or an option: what is refused is last; before it a text with the whole word
-# is not behind one with a part of it, nor a term behind an option that has the word as well.  Only the lines of
-# terms and options have all of their texts.
+# Results of each word of a term or an option: what is refused is last; before it a text with the
+# whole word is not behind one with a part of it, nor a term behind an option that has the word as
+# well.  Only the lines of terms and options have all of their texts.
 "$trireme" help train | grep -oE '^[+ ] --[a-z0-9-]+' | tr -cs 'a-z0-9' '\n' >"$work/words"
 sed 's/\\|/ /g' "$srcdir/docs/glossary.md" | awk -F '|' '/^\|/ { print tolower($2) }' | tr -cs 'a-z0-9' '\n' >>"$work/words"
 ranked() {

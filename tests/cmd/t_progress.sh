@@ -41,7 +41,8 @@ run() {
 check "nor does building index maps" run
 check "nor a checkpoint" silent "$trireme" ckpt verify saved
 
-# A log that arrives in two parts, the second after more than five seconds; it is read in pieces of 64 KiB.
+# A log that arrives in two parts, the second after more than five seconds; it is read in pieces of
+# 64 KiB.
 twice() {
     cat "$log"
     sleep 6

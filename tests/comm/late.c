@@ -9,8 +9,8 @@
 #include "util/status.h"
 
 /*
- * late TRANSPORT: rank 1 comes to each of some calls half a second late, over mpi or slow.  Rank 0 prints the share of a
- * core that it used while it waited, all its threads together.
+ * late TRANSPORT: rank 1 comes to each of some calls half a second late, over mpi or slow.  Rank 0
+ * prints the share of a core that it used while it waited, all its threads together.
  */
 enum { ELEMS = 1000, NANOSECONDS = 500000000 };
 

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC1091,SC2154
-# A rank that waits for one that is late leaves its core to others.  Seconds of the processor are counted, so other
-# programs that run meanwhile change little, and none makes the test fail.
+# A rank that waits for one that is late leaves its core to others.  Seconds of the processor are
+# counted, so other programs that run meanwhile change little, and none makes the test fail.
 . "$srcdir/tests/tap.sh"
 
 [ "$(nproc)" -ge 2 ] || skip_all "one core: tests/mpirun then has ranks sleep in sched_yield()"
 plan 3
 
-# waits TRANSPORT: at most a quarter of a core; without sched_yield() that sleeps, so as a benchmark.
+# waits TRANSPORT: at most a quarter of a core; without sched_yield() that sleeps, so as a
+# benchmark.
 waits() {
     share=$(TR_BENCHMARK=1 TR_TEST_RANKS=2 timeout -k 10 100 sh "$srcdir/tests/mpirun" --ranks 2 "$PWD/tests/comm/late" "$1") ||
         return 1

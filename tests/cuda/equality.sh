@@ -1,19 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086,SC2046
-# Training with --backend cuda gives the losses and norms of --backend cpu, in every layout of 1, 2 and 4
-# ranks, with every type and with families that together use every part; and a run that was saved on one goes on
-# on the other.  $CUDA_TRIREME is the
-# program that has a GPU, or a fake of one; ranks share it unless GPU_SHARE is empty.
+# Training with --backend cuda gives the losses and norms of --backend cpu, in every layout of 1, 2
+# and 4 ranks, with every type and with families that together use every part; and a run that was
+# saved on one goes on on the other.  $CUDA_TRIREME is the program that has a GPU, or a fake of one;
+# ranks share it unless GPU_SHARE is empty.
 srcdir=${srcdir:-.}
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 cpu=${CPU_TRIREME:-$trireme}
 cuda=${CUDA_TRIREME:-$trireme}
 
-# name, type, tolerance of losses, ranks, then options, to the end of the line.  Losses of runs of the same
-# type on the CPU, one rank, are what they are compared with; halves round in other places.  The reference has the
-# options before -- as well.
+# name, type, tolerance of losses, ranks, then options, to the end of the line.  Losses of runs of
+# the same type on the CPU, one rank, are what they are compared with; halves round in other places.
+# The reference has the options before -- as well.
 table='
 alone        fp32 1e-5 1
 tensor       fp32 1e-5 2 --tensor-model-parallel-size 2
@@ -90,7 +90,8 @@ ${MORE_LAYOUTS:-}"
 only=${LAYOUTS:-}
 [ -z "${WITHOUT:-}" ] || table=$(echo "$table" | awk -v without=" $WITHOUT " '!index(without, " " $1 " ")')
 [ -z "$only" ] || table=$(echo "$table" | awk -v only=" $only " 'index(only, " " $1 " ")')
-# The first has the passes, the second the weights that were updated, the third moments that are not zero.
+# The first has the passes, the second the weights that were updated, the third moments that are not
+# zero.
 iterations=3
 plan $((3 + $(echo "$table" | grep -c '^[^#]')))
 check "a dataset is built" small_corpus
@@ -132,7 +133,8 @@ train() {
         --attention-dropout 0.1 --hidden-dropout 0.1 $(type_options "$train_type") "$@"
 }
 
-# The options that change the numbers are the CPU run's as well: a family, and what documents do to the loss.
+# The options that change the numbers are the CPU run's as well: a family, and what documents do to
+# the loss.
 meaning() {
     case "$*" in
     *" -- "* | *" --") echo "$*" | sed 's/ --\( .*\)*$//' ;;

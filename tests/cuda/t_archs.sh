@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Every kernel compiles without a warning for the oldest GPU that trireme claims and nvcc knows, which the
-# program is not always built for.
+# Every kernel compiles without a warning for the oldest GPU that trireme claims and nvcc knows,
+# which the program is not always built for.
 . "$srcdir/tests/tap.sh"
 . "$builddir/tests/cuda/nvcc.sh" # made by make: compile, known, kernels
 only_with_all

@@ -1,14 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# What the log of a run says of its GPUs: which kernels compute attention and why, what NCCL is, takes and
-# chooses, and who needs how much memory.
+# What the log of a run says of its GPUs: which kernels compute attention and why, what NCCL is,
+# takes and chooses, and who needs how much memory.
 . "$srcdir/tests/tap.sh"
 trireme=$PWD/tests/cuda/trireme-fake
 [ -x "$trireme" ] || skip_all "there are no headers of CUDA and NCCL, or no C++ compiler"
 plan 19
 
-# train HIDDEN OPTION...: two iterations of one rank, or of `ranks`, with heads of a quarter of that.
+# train HIDDEN OPTION...: two iterations of one rank, or of `ranks`, with heads of a quarter of
+# that.
 ranks=1
 train() {
     hidden=$1
@@ -71,8 +72,8 @@ unset NCCL_DEBUG
 quiet() { train 16 && says 0 '^> NCCL says' && says 1 "^> NCCL's channels, algorithms, NVLS and SHARP are shown here with NCCL_DEBUG=INFO"; }
 check "without its log, how to get it" quiet
 
-# Room for the program and for the communicators, and not for what they take with their first calls: told before
-# the first step, not in the middle of one.  128 MiB are kernel scratch and cuBLASLt's.
+# Room for the program and for the communicators, and not for what they take with their first calls:
+# told before the first step, not in the middle of one.  128 MiB are kernel scratch and cuBLASLt's.
 check "a larger model" train 256 --memory-plan
 arena=$(sed -n 's/^  total *\([0-9]*\)\.[0-9]* MiB$/\1/p' "$work/log")
 FAKE_CUDA_MIB=$((128 + arena + 10)) FAKE_NCCL_MIB=1

@@ -1,17 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# --cuda-graph-impl local: passes that are captured once and replayed give the losses, norms and weights of those
-# whose operations are started one by one, to the bit; what has no graphs is refused; what fails is told.  The
-# fake runtime replays a launch with the arguments that it had when it was captured.
-# GRAPHS_PROGRAM is another program to try, with GRAPHS_ONLY the layouts that it is tried with.
+# --cuda-graph-impl local: passes that are captured once and replayed give the losses, norms and
+# weights of those whose operations are started one by one, to the bit; what has no graphs is
+# refused; what fails is told.  The fake runtime replays a launch with the arguments that it had
+# when it was captured. GRAPHS_PROGRAM is another program to try, with GRAPHS_ONLY the layouts that
+# it is tried with.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 program=${GRAPHS_PROGRAM:-$PWD/tests/cuda/trireme-fake}
 [ -x "$program" ] || skip_all "no headers of CUDA or no C++ compiler: see configure"
 
-# name, ranks, launches of graphs on all ranks at least, then options.  Of the 4 steps the first begins without
-# graphs; evaluation has passes of its own.  Those behind "long" need --all.
+# name, ranks, launches of graphs on all ranks at least, then options.  Of the 4 steps the first
+# begins without graphs; evaluation has passes of its own.  Those behind "long" need --all.
 table='
 accumulated  1 22 --global-batch-size 4
 single       1 3  --global-batch-size 1
@@ -76,7 +77,8 @@ fails "tensor parallelism" 64 "leave out --cuda-graph-impl" \
     small 2 --backend cuda --gpu-oversubscribe --tensor-model-parallel-size 2 --train-iters 1 --cuda-graph-impl local
 fails "the CPU" 64 "--backend cpu has none" small 1 --backend cpu --train-iters 1 --cuda-graph-impl local
 
-# What fails on one rank ends all: it says so in one sentence, which another one repeats or is silent.
+# What fails on one rank ends all: it says so in one sentence, which another one repeats or is
+# silent.
 planted() {
     FAKE_CUDA_FAIL=$1 FAKE_CUDA_FAIL_RANK=1
     export FAKE_CUDA_FAIL FAKE_CUDA_FAIL_RANK

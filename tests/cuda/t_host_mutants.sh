@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
 #
-# The test of the tests of the cuda backend's host side: defects that it once had, planted one at a time in its
-# source, and each must make the test fail that is to catch it.  Fakes that are more patient than CUDA and NCCL
-# would let them pass: that is how they came to be.
+# The test of the tests of the cuda backend's host side: defects that it once had, planted one at a
+# time in its source, and each must make the test fail that is to catch it.  Fakes that are more
+# patient than CUDA and NCCL would let them pass: that is how they came to be.
 . "$srcdir/tests/tap.sh"
 only_with_all
 . "$builddir/tests/cuda/host_mutant.sh"

@@ -1,16 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The test of the test of kernels: each barrier of a block or a warp that stands in a kernel is left out once,
-# and t_kernels, t_attention, t_relative or t_adam8 must fail then.  A barrier that nothing misses is superfluous, or the test
-# too weak.  And once each kernel with shared memory by the launch asks for more than there is.
-# t_mutants.sh [FILE...]: only those of these files of kernels/.
+# The test of the test of kernels: each barrier of a block or a warp that stands in a kernel is left
+# out once, and t_kernels, t_attention, t_relative or t_adam8 must fail then.  A barrier that
+# nothing misses is superfluous, or the test too weak.  And once each kernel with shared memory by
+# the launch asks for more than there is. t_mutants.sh [FILE...]: only those of these files of
+# kernels/.
 . "$srcdir/tests/tap.sh"
 # shellcheck disable=SC1091,SC2154 # made by make: as, compile, kernels, link, attention, link_attention, link_relative, link_adam8
 . "$builddir/tests/cuda/mutant.sh"
 [ $# -gt 0 ] || only_with_all
 
-# The rows that go through the barriers of a file, one file at a time, and the sources compiled anew.
+# The rows that go through the barriers of a file, one file at a time, and the sources compiled
+# anew.
 rows_of() {
     case $1 in
     embed.cu) echo embed_bwd ;;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Ranks that hang, calls that fail and groups that cannot be made: all ranks end, each says what it was
-# waiting for, and the exit code tells a script whether to start again.
+# Ranks that hang, calls that fail and groups that cannot be made: all ranks end, each says what it
+# was waiting for, and the exit code tells a script whether to start again.
 . "$srcdir/tests/tap.sh"
 
 plan 31
@@ -49,12 +49,14 @@ check "each rank names the call" each 'the all-reduce in group "dp" (call 4, ran
 check "some say how long it took" said . "is not done after 2 seconds"
 check "what to do" said . "start again from the last checkpoint"
 
-# Calls that do not come back from NCCL: another thread looks at the time, and at what the others tell.
+# Calls that do not come back from NCCL: another thread looks at the time, and at what the others
+# tell.
 job stuck_ncclAllReduce:9:1 "" 5
 check "all ranks are stuck inside NCCL: exit code 75" ended 75
 check "and the call is named" said . 'the all-reduce in group "dp" (call [0-9]*, rank . of 3) is not done after 5 seconds'
 
-# Calls that do not come back from NCCL: another thread looks at the time, and at what the others tell.
+# Calls that do not come back from NCCL: another thread looks at the time, and at what the others
+# tell.
 job stuck_ncclAllReduce:9:1 "" 2
 check "all ranks are stuck inside NCCL: exit code 75" ended 75
 check "and each names the call" each 'the all-reduce in group "dp" (call [0-9]*, rank . of 3) is not done after 2 seconds'

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# What a host without a GPU makes of the options for GPUs: whether or not the program was built with CUDA.
+# What a host without a GPU makes of the options for GPUs: whether or not the program was built with
+# CUDA.
 . "$srcdir/tests/tap.sh"
 if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi -L >/dev/null 2>&1; then
     skip_all "this host has a GPU"

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
 #
-# What kernels take of a GPU, as the compiler says: that each which can be chosen has a body, none is over
-# tests/cuda/kernels.budget, and, where a table of that CUDA is in tests/golden, all are as it says.  Of
-# the code that was built; with --all also of attention for every other architecture that nvcc knows, and
-# for sm_70, which CUDA 13 does not know any more, by the assembler of CUDA 12 if TR_PTXAS_12 names one.
+# What kernels take of a GPU, as the compiler says: that each which can be chosen has a body, none
+# is over tests/cuda/kernels.budget, and, where a table of that CUDA is in tests/golden, all are as
+# it says.  Of the code that was built; with --all also of attention for every other architecture
+# that nvcc knows, and for sm_70, which CUDA 13 does not know any more, by the assembler of CUDA 12
+# if TR_PTXAS_12 names one.
 . "$srcdir/tests/tap.sh"
 . "$builddir/tests/cuda/nvcc.sh" # made by make: version, known, compile, kernels
 resources=$builddir/tests/cuda/resources
@@ -24,8 +25,8 @@ held() {
     "$resources" "$@" >"$work/lines"
 }
 
-# for_arch ARCH: cubins of attention, in $work/ARCH.  For sm_70: PTX for the next architecture, with the
-# code for sm_70 in it, said to be for sm_70 and of a version that the assembler knows.
+# for_arch ARCH: cubins of attention, in $work/ARCH.  For sm_70: PTX for the next architecture, with
+# the code for sm_70 in it, said to be for sm_70 and of a version that the assembler knows.
 for_arch() {
     mkdir -p "$work/$1"
     for name in attention_mma attention_mma_bwd; do
@@ -66,8 +67,8 @@ set -- $archs
 plan $((5 + $#))
 if ls "$builddir"/kernels/cubins/*.cubin >/dev/null 2>&1; then
     check "kernels as they were built" held "$table" "$builddir"/kernels/cubins/*.cubin
-    # The test of the test: a budget of ten instructions; code for one GPU that is said to be for another, so
-    # that kernels are chosen which it has no body of; a table with one register more.
+    # The test of the test: a budget of ten instructions; code for one GPU that is said to be for
+    # another, so that kernels are chosen which it has no body of; a table with one register more.
     echo '* * * - 10 - -' >"$work/little"
     fails "a budget that is too small" 1 "is over budget" \
         "$resources" --budget "$work/little" "$builddir"/kernels/cubins/flat.*.cubin

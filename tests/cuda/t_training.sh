@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Training with the cuda backend, over fakes of CUDA's runtime, cuBLASLt and NCCL and with emulated kernels,
-# gives the losses of the CPU in every layout.
+# Training with the cuda backend, over fakes of CUDA's runtime, cuBLASLt and NCCL and with emulated
+# kernels, gives the losses of the CPU in every layout.
 program=$PWD/tests/cuda/trireme-fake
 [ -x "$program" ] || { echo "1..0 # SKIP no headers of CUDA or no C++ compiler: see configure"; exit 0; }
 # More ranks than share a GPU well.
@@ -11,7 +11,8 @@ all-8        fp32 1e-5 8 --tensor-model-parallel-size 2 --pipeline-model-paralle
 deep-8       bf16 1e-2 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 4 --sequence-parallel
 '
 export MORE_LAYOUTS
-# With a GPU all rows of the table are run; here, what only puts together what others have, with --all.
+# With a GPU all rows of the table are run; here, what only puts together what others have, with
+# --all.
 [ -n "${TR_TEST_ALL:-}" ] ||
     WITHOUT="tensor pipeline replicas sequence bf16 fp16 tensor-4 pipeline-4 replicas-4 mixed-tp mixed-td mixed-pd overlapped zero-bubble gptj gpt-neox llama3 deep-8"
 export WITHOUT

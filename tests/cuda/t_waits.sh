@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# The test of the test: when the host leaves out one of the waits that tie transfers to what computes, one step
-# of training over the fakes gives another loss or another norm.
+# The test of the test: when the host leaves out one of the waits that tie transfers to what
+# computes, one step of training over the fakes gives another loss or another norm.
 program=$PWD/tests/cuda/trireme-fake
 [ -x "$program" ] || { echo "1..0 # SKIP no headers of CUDA or no C++ compiler: see configure"; exit 0; }
 . "$srcdir/tests/tap.sh"
@@ -23,8 +23,9 @@ step() {
     losses "$work/log" 1
 }
 
-# seen WAIT WHOLE OPTION...: what comes out is not what comes out with all waits, at one of ten attempts: the
-# seed draws which stream runs, but when a message of the other rank is there, it does not say.
+# seen WAIT WHOLE OPTION...: what comes out is not what comes out with all waits, at one of ten
+# attempts: the seed draws which stream runs, but when a message of the other rank is there, it does
+# not say.
 seen() {
     seen_wait=$1 seen_whole=$2
     shift 2
@@ -38,8 +39,8 @@ seen() {
     [ "$seen_got" != "$seen_whole" ]
 }
 
-# waits NAME FIRST LAST OPTION...: each of the waits FIRST .. LAST; those before are of the first calls of NCCL,
-# with which no number comes or goes.
+# waits NAME FIRST LAST OPTION...: each of the waits FIRST .. LAST; those before are of the first
+# calls of NCCL, with which no number comes or goes.
 waits() {
     waits_name=$1 wait=$2 waits_last=$3
     shift 3

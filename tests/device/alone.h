@@ -4,7 +4,8 @@
 
 #include "device/cpu/cpu.h"
 
-/* Trials are small, and several threads are to share them all the same: limits as where threads spin. */
+/* Trials are small, and several threads are to share them all the same: limits as where threads
+   spin. */
 static inline void share_small_work(void)
 {
     tr_cpu_alone = (struct tr_cpu_alone){.elements = 1 << 14, .multiplications = 1 << 18};

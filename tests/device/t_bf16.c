@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Products of small blocks of bf16 numbers: every way that this processor has, and the walk over tiles with tiles in
- * memory, against sums in double.
+ * Products of small blocks of bf16 numbers: every way that this processor has, and the walk over
+ * tiles with tiles in memory, against sums in double.
  */
 #include "check.h"
 

@@ -359,7 +359,8 @@ struct heads {
     struct tr_attention_how how;
 };
 
-/* Lengths around and beyond the tiles that a fast kernel would use; windows from one token to more than all. */
+/* Lengths around and beyond the tiles that a fast kernel would use; windows from one token to more
+   than all. */
 static struct heads heads_of(struct trial *t)
 {
     struct heads s = {.b = size(t, 2), .groups = size(t, 3), .t = size(t, 140), .d = size(t, 70)};
@@ -421,9 +422,10 @@ static void attention_bwd_trial(struct trial *t)
 
     drop_here.sample = t->sample;
     /*
-     * A score s is a sum of D products in fp32, off by about sqrt(D) u times its size, and exp() makes of that the
-     * same error of p, relative: of the gradient a squared error that grows as the square of scale D.
-     * Scores with a deviation of 8 at most leave an error that grows as D, of 2e-11 at 320.
+     * A score s is a sum of D products in fp32, off by about sqrt(D) u times its size, and exp()
+     * makes of that the same error of p, relative: of the gradient a squared error that grows as
+     * the square of scale D. Scores with a deviation of 8 at most leave an error that grows as D,
+     * of 2e-11 at 320.
      */
     s.how.scale = fminf(s.how.scale, fminf(1.0f, 8.0f / sqrtf((float)s.d)));
     s.how.slopes = slopes_of(t, s);
@@ -832,8 +834,8 @@ static void no_row_is_missing(void **state)
 #endif
 
 #if !defined TR_TEST_KERNELS && !defined TR_TEST_FAKES
-/* One thread is right in all trials, and others compute the same bits as that one (threads_do_not_matter): few
-   trials, where not TR_TEST_ALL asks for all. */
+/* One thread is right in all trials, and others compute the same bits as that one
+   (threads_do_not_matter): few trials, where not TR_TEST_ALL asks for all. */
 static void with_threads(void **state)
 {
     (void)state;
@@ -981,8 +983,9 @@ static const char *run_one(void *ctx, int i, char *name, size_t size)
     return wrong;
 }
 
-/* t_ops --each BACKEND [--trials N] [--seconds N] [--here] [ROW...]: a line of TAP for each trial of these
-   rows, or of all: at most N for each mix of types, each in at most N seconds (30); in this process with
+/* t_ops --each BACKEND [--trials N] [--seconds N] [--here] [ROW...]: a line of TAP for each trial
+   of these rows, or of all: at most N for each mix of types, each in at most N seconds (30); in
+   this process with
    --here.  A backend that is not here is a failure. */
 struct each_words {
     const char *backend;

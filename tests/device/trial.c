@@ -436,20 +436,21 @@ bool linear_rounds(const struct tr_tensor *y, const struct tr_tensor *pre, enum 
            act != TR_ACT_GELU_TANH;
 }
 
-/* Whether attention multiplies what it has rounded: on GPUs, and by the bf16 instructions of a processor. */
+/* Whether attention multiplies what it has rounded: on GPUs, and by the bf16 instructions of a
+   processor. */
 static bool rounds_products(const struct tr_queue *q)
 {
     return q->on->apart || strstr(q->on->describe(q->device), "attention by A") != NULL;
 }
 
 /*
- * The tolerance of ops.def for fp16 and bf16, which is 4 u^2, and less where there are many: two correct results
- * are equal but for the few that lie so close to a middle that they become neighbours, 2 u apart.
- * Here two of them, the largest, and 1/8 u^2 for the rest; to round all of them once more adds
- * 0.18 u^2, to cut them off instead 0.7 u^2.  Attention on tensor cores, or by bf16 instructions, rounds
- * probabilities and gradients of scores before it sums them, which ops.def allows: another 1/2 u^2, as in
- * tests/cuda/t_attention.cc.  An activation of what is rounded already multiplies that error, by 2 where it is a
- * square: another 1 1/2 u^2.
+ * The tolerance of ops.def for fp16 and bf16, which is 4 u^2, and less where there are many: two
+ * correct results are equal but for the few that lie so close to a middle that they become
+ * neighbours, 2 u apart. Here two of them, the largest, and 1/8 u^2 for the rest; to round all of
+ * them once more adds 0.18 u^2, to cut them off instead 0.7 u^2.  Attention on tensor cores, or by
+ * bf16 instructions, rounds probabilities and gradients of scores before it sums them, which
+ * ops.def allows: another 1/2 u^2, as in tests/cuda/t_attention.cc.  An activation of what is
+ * rounded already multiplies that error, by 2 where it is a square: another 1 1/2 u^2.
  */
 static double allowed_halves(const struct trial *got, const struct tr_tensor *want)
 {

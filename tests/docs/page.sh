@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=sh disable=SC2154,SC2034
-# For tests of a page of docs/: its blocks of commands are run one after the other in one folder, $work/study.
+# For tests of a page of docs/: its blocks of commands are run one after the other in one folder,
+# $work/study.
 #
 #   . "$srcdir/tests/docs/page.sh"      after tests/tap.sh, with `page` set
 #   $blocks                             how many there are (a number)
 #   run_blocks [FIRST [LAST]]           a check each; what block N said is in $work/out.N
 #
-# Set before run_blocks: $within, words that a block is run with; $after, a command to run after each; $elsewhere, a line
-# for each block that is not run here, its first command, a bar, and where it is tried or what it needs.  Such a block is
-# still read by a shell, and one that is listed and not on the page fails.
+# Set before run_blocks: $within, words that a block is run with; $after, a command to run after
+# each; $elsewhere, a line for each block that is not run here, its first command, a bar, and where
+# it is tried or what it needs.  Such a block is still read by a shell, and one that is listed and
+# not on the page fails.
 ! grep -q -e --plot "$page" || command -v gnuplot > /dev/null 2>&1 || skip_all "gnuplot is not installed"
 blocks=$(grep -c '^```sh$' "$page")
 

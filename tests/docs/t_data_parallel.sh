@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# docs/data-parallel.md: its example of a mode, compiled as it stands there, computes what the page says, and the
-# traffic of a step is that of its formulas.
+# docs/data-parallel.md: its example of a mode, compiled as it stands there, computes what the page
+# says, and the traffic of a step is that of its formulas.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 page=$srcdir/docs/data-parallel.md
@@ -66,8 +66,8 @@ echo "#$(grep "off by" "$work/out")"
 others() { ! curve 2 "$work/ddp.4" ddp --dp-mode average && grep -q 'worst <= TOLERANCE' "$work/out"; }
 check "which are not those of all-reduce" others
 
-# What the log counts, of both ranks, is the formula of the page: P, or E and L where layers are sharded, are padded to
-# a multiple of 64 for each replica; there are four micro-batches.
+# What the log counts, of both ranks, is the formula of the page: P, or E and L where layers are
+# sharded, are padded to a multiple of 64 for each replica; there are four micro-batches.
 check "a dataset is built" small_corpus
 traffic() {
     small 2 --train-iters 2 --log-traffic $1 > "$work/log" 2>&1 || { cat "$work/log"; return 1; }
@@ -93,7 +93,8 @@ for stage in 0 1 2 3; do
 done
 check "of a parameter server" traffic "--dp-mode central_ps" 0
 check "of sharded servers" traffic "--dp-mode sharded_ps" 0
-# A message is of a chunk, half of P, which is padded to 2048 for each replica; the warm-up sends gradients.
+# A message is of a chunk, half of P, which is padded to 2048 for each replica; the warm-up sends
+# gradients.
 compressed() {
     small 2 --train-iters 2 --log-traffic --dp-mode sharded_ps_compressed --dp-bits 4 --train-warmup-steps 1 \
         > "$work/log" 2>&1 || { cat "$work/log"; return 1; }

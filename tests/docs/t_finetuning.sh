@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2034
-# docs/finetuning.md: the commands of the page itself, on this machine and on a virtual cluster of two nodes, from
-# small models in folders of the names that the page uses, and what the page says about what they leave.
+# docs/finetuning.md: the commands of the page itself, on this machine and on a virtual cluster of
+# two nodes, from small models in folders of the names that the page uses, and what the page says
+# about what they leave.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 srcdir=$(cd "$srcdir" && pwd)
@@ -30,7 +31,8 @@ chmod +x "$work/bin/trireme"
 TRIREME=$work/bin/trireme
 export TRIREME
 
-# A Llama of 0.2 million parameters that has read some of the pages here, with the tokenizer of another one.
+# A Llama of 0.2 million parameters that has read some of the pages here, with the tokenizer of
+# another one.
 published() {
     cd "$work" && mkdir like || return 1
     cp "$srcdir/tests/golden/tok_llama3.json" like/tokenizer.json
@@ -103,7 +105,8 @@ check "the exported folder has the tokenizer and the tokens of the first" sh -c 
         grep -q '\"eos_token_id\": 0,' Llama-3.1-8B-tuned/config.json &&
         ! cmp -s Llama-3.1-8B/model.safetensors Llama-3.1-8B-tuned/model.safetensors"
 
-# Links of a chain leave the same bits as one job: none but the first begins with the weights of the model.
+# Links of a chain leave the same bits as one job: none but the first begins with the weights of the
+# model.
 chained() {
     export MODEL=Llama-3.1-8B WEIGHTS=llama DATA_PATH=train_text_document MACHINE=h100 RUN=runs/chained LINKS=3
     $within jobs/finetune.sbatch --exit-interval 8 && jobs_end || return 1

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016
-# The pages hang together: every link leads to a file and a heading that are there, every page of docs/ is reached from
-# its index, docs/README.md, every figure is shown on a page, and pages that the program names exist.
+# The pages hang together: every link leads to a file and a heading that are there, every page of
+# docs/ is reached from its index, docs/README.md, every figure is shown on a page, and pages that
+# the program names exist.
 . "$srcdir/tests/tap.sh"
 plan 7
 cd "$srcdir" || exit 1

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016,SC2034
-# README.md and docs/training.md: every block runs as it is pasted into a clone that is built, or stands in the list of
-# those that need a cluster, a package manager or files of others.
+# README.md and docs/training.md: every block runs as it is pasted into a clone that is built, or
+# stands in the list of those that need a cluster, a package manager or files of others.
 . "$srcdir/tests/tap.sh"
 srcdir=$(cd "$srcdir" && pwd)
 . "$srcdir/tests/train/small.sh"

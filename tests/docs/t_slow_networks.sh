@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# docs/slow-networks.md: the commands of the page itself, at small size, and what the page says about what
-# they leave.
+# docs/slow-networks.md: the commands of the page itself, at small size, and what the page says
+# about what they leave.
 . "$srcdir/tests/tap.sh"
 [ -r /usr/share/common-licenses/GPL-3 ] || skip_all "no text in /usr/share/common-licenses"
 # shellcheck disable=SC2034 # of the file that was sourced

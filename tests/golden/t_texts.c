@@ -10,13 +10,13 @@
 #include <string.h>
 
 /*
- * Evaluation and greedy generation of every family against transformers (tests/golden, texts): the mean loss of a
- * stream of tokens, whole and with a stride; and the tokens behind four prompts of different lengths, with the
- * logarithm of the probability of each, with and without a key-value cache, on as many ranks as there are.  Arguments
- * are names of families: only those.
+ * Evaluation and greedy generation of every family against transformers (tests/golden, texts): the
+ * mean loss of a stream of tokens, whole and with a stride; and the tokens behind four prompts of
+ * different lengths, with the logarithm of the probability of each, with and without a key-value
+ * cache, on as many ranks as there are.  Arguments are names of families: only those.
  *
- * Losses must agree to 1e-5, tokens all.  The golden probabilities are float32's, which stray from those of float64
- * by less than 1e-5; five times that is allowed.
+ * Losses must agree to 1e-5, tokens all.  The golden probabilities are float32's, which stray from
+ * those of float64 by less than 1e-5; five times that is allowed.
  */
 enum { FAMILIES = 17, STREAM = 300, STRIDES = 2, PROMPTS = 4, NEW = 64, BLOCK = 5, TURNS = 4 };
 static const int64_t stride[STRIDES] = {96, 37}, length[PROMPTS] = {3, 12, 7, 1};
@@ -143,7 +143,8 @@ static bool same(const struct tr_run *r, int i, const struct tr_written *t)
     return true;
 }
 
-/* The token that is fourth in the first text ends texts: at its first place, in those that have it. */
+/* The token that is fourth in the first text ends texts: at its first place, in those that have it.
+ */
 static void ends_there(struct tr_run *r, struct tr_generation *g)
 {
     const int32_t eod = (int32_t)numbered(r, "text", 0, NEW)[3];
@@ -223,8 +224,8 @@ static void with_cache(const char *family, struct layout at)
     generate(family, at, &cached);
 }
 
-/* Without a cache, which takes the most time, each family is tried on one rank and in one layout of several; with
-   TR_TEST_ALL in all. */
+/* Without a cache, which takes the most time, each family is tried on one rank and in one layout of
+   several; with TR_TEST_ALL in all. */
 static void sometimes_recomputes(int row, int turn, struct layout at)
 {
     if (getenv("TR_TEST_ALL") || row % TURNS == turn)
@@ -236,8 +237,8 @@ static void as_transformers(void **state)
     const int row = *(const int *)*state;
     const char *family = description[row];
 
-    /* The alarm of mpi_check.h is for one family at a time: all of them take some of its 120 seconds on an idle
-       machine, and more than those on a busy one. */
+    /* The alarm of mpi_check.h is for one family at a time: all of them take some of its 120
+       seconds on an idle machine, and more than those on a busy one. */
     alarm(check_seconds());
     if (world.size == 1) {
         const struct layout fast = {1, 1, "--backend cpu --micro-batch-size 3"};

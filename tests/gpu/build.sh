@@ -1,6 +1,7 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
-# Where tests/gpu/run has its programs from, and how it starts ranks.  Wants $top, $results, $given_build.
+# Where tests/gpu/run has its programs from, and how it starts ranks.  Wants $top, $results,
+# $given_build.
 stage=${STAGE:-$top/gpu-stage}
 prefix=${PREFIX:-/tmp/trireme-gpu.$(id -u)}
 
@@ -42,7 +43,8 @@ unpack() {
         OPAL_SYSCONFDIR PMIX_PREFIX PMIX_MCA_pcompress_base_silence_warning LD_LIBRARY_PATH PATH
 }
 
-# Where libraries of NVIDIA's may lie besides where modules say: the toolkit's folder, and Python's wheels.
+# Where libraries of NVIDIA's may lie besides where modules say: the toolkit's folder, and Python's
+# wheels.
 find_cuda() {
     for folder in "${CUDA_HOME:-/usr/local/cuda}"/lib64 /usr/local/nvidia/lib64 \
         "$(python3 -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])' 2>/dev/null)"/nvidia/*/lib; do
@@ -60,7 +62,8 @@ broken() {
     stop 70 "it does not build; see build.log and config.log in $archive"
 }
 
-# The rest of the programs, where the folder is one that make knows.  A node may have all of them and no compiler.
+# The rest of the programs, where the folder is one that make knows.  A node may have all of them
+# and no compiler.
 make_programs() {
     [ -f "$build/Makefile" ] && command -v make >/dev/null 2>&1 || return 0
     say "making what is missing in $build"
@@ -69,7 +72,8 @@ make_programs() {
     say "make fails there (build.log in the archive); the programs are taken as they are"
 }
 
-# Where nothing was built: what the loaded modules offer must do, for this GPU alone, which is quickest.
+# Where nothing was built: what the loaded modules offer must do, for this GPU alone, which is
+# quickest.
 configure_here() {
     if [ ! -x configure ] && [ -f "$stage/autotools.tar" ]; then
         tar -xf "$stage/autotools.tar"
@@ -120,8 +124,8 @@ have_programs() {
     return 1
 }
 
-# One word that starts ranks as `mpiexec -n N PROGRAM` does.  A step of Slurm sees all GPUs of the job, and may
-# have more ranks than the job has tasks.
+# One word that starts ranks as `mpiexec -n N PROGRAM` does.  A step of Slurm sees all GPUs of the
+# job, and may have more ranks than the job has tasks.
 srun_word() {
     type=${SLURM_MPI_TYPE:-$(srun --mpi=list 2>&1 | grep -o 'pmix' | head -n 1)}
     {

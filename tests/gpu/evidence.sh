@@ -1,8 +1,9 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
-# What tests/gpu/run keeps beside the logs, so that the cause of a failure can be read somewhere else: who this
-# host is, what the driver says before and after, where programs died; and the archive of all.  Wants
-# $results, $build, $top, $archive, and $smi_hangs, which is set when nvidia-smi is not to be asked.
+# What tests/gpu/run keeps beside the logs, so that the cause of a failure can be read somewhere
+# else: who this host is, what the driver says before and after, where programs died; and the
+# archive of all.  Wants $results, $build, $top, $archive, and $smi_hangs, which is set when
+# nvidia-smi is not to be asked.
 
 # The driver and Slurm may hang: each question has a limit of its own.
 ask() {
@@ -94,7 +95,8 @@ begin_evidence() {
     fi
 }
 
-# Functions and lines for the addresses of programs that name none, "PROGRAM(+0x1234)[...]", come before them.
+# Functions and lines for the addresses of programs that name none, "PROGRAM(+0x1234)[...]", come
+# before them.
 name_frames() {
     command -v addr2line >/dev/null 2>&1 || return 0
     sed -n 's/^\(\/[^(]*\)(+\(0x[0-9a-f]*\)).*/\1 \2/p' "$1" | while read -r program address; do

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# tests/gpu/run over the fakes of CUDA and NCCL: a build whose programs are those over the fakes, a driver and
-# tools that are scripts.  All is well; then something fails on purpose in each part, the other parts still
-# report, and the cause can be read in the archive whose name is the last line.
+# tests/gpu/run over the fakes of CUDA and NCCL: a build whose programs are those over the fakes, a
+# driver and tools that are scripts.  All is well; then something fails on purpose in each part, the
+# other parts still report, and the cause can be read in the archive whose name is the last line.
 . "$srcdir/tests/tap.sh"
 [ -x tests/cuda/trireme-fake ] || skip_all "there are no headers of CUDA and NCCL, or no C++ compiler"
 plan $((18 + ${TR_TEST_ALL:+3} + 0))
@@ -70,7 +70,8 @@ export PATH
 
 # ---- running it ----
 
-# gpu WORD...: its exit code in $code, what it printed in $work/log, and $archive unpacked in $work/run.
+# gpu WORD...: its exit code in $code, what it printed in $work/log, and $archive unpacked in
+# $work/run.
 gpu() {
     rm -rf "$work/run" "$work/out" "$work/xid"
     sh "$srcdir/tests/gpu/run" --build "$work/build" --out "$work/out" --scale 64 "$@" >"$work/log" 2>&1

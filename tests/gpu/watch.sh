@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
-# How tests/gpu/run starts what it runs: each command with a limit and a log of its own, which is on the disk
-# from the first line on, and what comes out of it as lines of TAP.  Wants $results, $part, $deadline, when
-# the part is to be over, and $most, the seconds that any command may take.
+# How tests/gpu/run starts what it runs: each command with a limit and a log of its own, which is on
+# the disk from the first line on, and what comes out of it as lines of TAP.  Wants $results, $part,
+# $deadline, when the part is to be over, and $most, the seconds that any command may take.
 
 now() { date +%s; }
 
@@ -65,8 +65,8 @@ end_session() {
     echo "some do not die of KILL: $(in_session "$1" | tr '\n' ' '); the driver may hang" >>"$results/hung.txt"
 }
 
-# limited SECONDS LOG COMMAND...: its exit code; 124 when it was ended at the limit, 125 when the part has no time
-# left for it.
+# limited SECONDS LOG COMMAND...: its exit code; 124 when it was ended at the limit, 125 when the
+# part has no time left for it.
 limited() {
     limit=$1 limited_log=$2
     shift 2
@@ -136,8 +136,8 @@ checked() {
     return 1
 }
 
-# last_words CHECKS: the last that a command which failed said besides JSON, those CHECKS, an expression, and the
-# boxes in which launchers say that it failed.
+# last_words CHECKS: the last that a command which failed said besides JSON, those CHECKS, an
+# expression, and the boxes in which launchers say that it failed.
 last_words() {
     awk -v checks="^($1)" '/^-----------------------/ { box = !box; next }
         !box && NF && $0 !~ checks && !/^(1\.\.|\$ |\{|\[[^ ]*:[0-9]+\])/' "$log" | tail -n 8
@@ -148,7 +148,8 @@ other_words() {
     { echo "logs/${log##*/} also has:"; last_words 'ok|not ok|#'; } | sed 's/^/#! /' >>"$results/$part.log"
 }
 
-# tapped NAME SECONDS COMMAND...: what the command checks, line by line; what it said of failures too.
+# tapped NAME SECONDS COMMAND...: what the command checks, line by line; what it said of failures
+# too.
 tapped() {
     name=$1 seconds=$2
     shift 2

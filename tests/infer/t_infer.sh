@@ -77,7 +77,8 @@ check "other texts" sh -c "! cmp -s '$work/drawn.jsonl' '$work/other.jsonl'"
 check "the cache takes what is planned" sh -c "'$trireme' generate --load '$work/run' --prompt 3 \
     --max-new-tokens 2 2>&1 | grep -q 'a key-value cache for 1 text of 32 tokens: 32.0 KiB of a rank'"
 
-# The last word of a passage is right if greedy decoding writes it: what the model has learnt by heart.
+# The last word of a passage is right if greedy decoding writes it: what the model has learnt by
+# heart.
 check "greedy decoding goes on" [ "$("$trireme" generate --load "$work/run" --prompt "3 times 4" \
     --max-new-tokens 3 2> /dev/null)" = "3 times 4 is" ]
 printf '{"text": "3 times 4 is"}\n{"text": "3 times 4 zz "}\n{"text": "12 times 5 is"}\n{"text": "3 times is"}\n' \

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Final words of passages, JSON lines in the format of LAMBADA, as a loop with transformers' model of the same folder
-# has them (tests/golden/make_lambada.py): on one rank, and with tensor and pipeline parallelism.
+# Final words of passages, JSON lines in the format of LAMBADA, as a loop with transformers' model
+# of the same folder has them (tests/golden/make_lambada.py): on one rank, and with tensor and
+# pipeline parallelism.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 7
@@ -18,7 +19,8 @@ words() {
         --json "$work/$words_name.json" "$@"
 }
 number() { sed -n "s/.*\"$2\":\([-0-9.e+]*\)[,}].*/\1/p" "$work/$1.json"; }
-# As many passages, right ones and tokens; and the perplexity of a word to 1e-4: the mean of -log p is 26, so it is to 4e-6.
+# As many passages, right ones and tokens; and the perplexity of a word to 1e-4: the mean of -log p
+# is 26, so it is to 4e-6.
 same() {
     echo "$(number "$1" passages) $(number "$1" correct) $(number "$1" counted) $(number "$1" perplexity)" |
         cat "$golden/lambada.txt" - | awk '

@@ -11,8 +11,9 @@
 #include "launch/spin.h"
 
 /*
- * A thread that has nothing to do sleeps soon: 100 times all threads have work for a moment, and then all but one none for
- * 10 ms.  What they use is counted in seconds of the processor, which other programs change little.
+ * A thread that has nothing to do sleeps soon: 100 times all threads have work for a moment, and
+ * then all but one none for 10 ms.  What they use is counted in seconds of the processor, which
+ * other programs change little.
  */
 enum { TIMES = 100, NANOSECONDS = 10000000 };
 
@@ -67,7 +68,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sleeps), cmocka_unit_test(obeys)};
 
-    /* Tests are told to wait passively, which libgomp knows by now: it forgets when the program is executed again. */
+    /* Tests are told to wait passively, which libgomp knows by now: it forgets when the program is
+       executed again. */
     if (getenv("OMP_WAIT_POLICY")) {
         unsetenv("OMP_WAIT_POLICY");
         unsetenv("GOMP_SPINCOUNT");

@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154,SC2034
 # SPDX-License-Identifier: BSD-3-Clause
-# Lmod and Environment Modules, side by side.  Debian installs one or the other, so the one that is not
-# installed is fetched by apt and unpacked into $builddir/tests/pack/root.  Source after tap.sh.
+# Lmod and Environment Modules, side by side.  Debian installs one or the other, so the one that is
+# not installed is fetched by apt and unpacked into $builddir/tests/pack/root.  Source after tap.sh.
 #
 #   module_systems                     sets lmod and modules: what to run, or empty; and no_modules
 #   module_run SYSTEM SCRIPT           runs lines of sh with a `module` of that system, and little else

@@ -34,9 +34,10 @@ tree=$work/tree
 mkdir -p "$tree/trireme"
 sed "s|{$prefix\([^ }]*\)}|{/opt/trireme\1}|g" "$modulefile" >"$tree/trireme/$version"
 
-# state SYSTEM SCRIPT: what the variables are before and after, in $work/before and $work/after, without
-# what the systems note down for themselves and without `_`.  Lmod writes duplicates and empty words of a
-# path in its own way, whatever the module: there are none here but the one that MANPATH may end in.
+# state SYSTEM SCRIPT: what the variables are before and after, in $work/before and $work/after,
+# without what the systems note down for themselves and without `_`.  Lmod writes duplicates and
+# empty words of a path in its own way, whatever the module: there are none here but the one that
+# MANPATH may end in.
 own='^(_|_LM.*|_ModuleTable.*|__LMOD_.*|LMOD_.*|__MODULES_.*|LOADEDMODULES|_LMFILES_|MODULEPATH.*|MANPATH_modshare)='
 state() {
     module_run "$1" "

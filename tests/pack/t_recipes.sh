@@ -91,7 +91,8 @@ END
 }
 check "the program has every option that they give it" to_trireme
 
-# What configure requires, by its names, but MPI, which is part of a toolchain and of a compiler's wrapper.
+# What configure requires, by its names, but MPI, which is part of a toolchain and of a compiler's
+# wrapper.
 required() {
     awk '/^TR_LIB\(/ { split($0, part, /[][]/); name = tolower(part[2]) }
         /\[required\]\)/ { if (name != "mpi") print name; name = "" }' "$srcdir/configure.ac"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # A program that configure linked with a library in a folder of its own finds it again without the
-# environment that led the linker there.  The macros of m4/ make a small configure for a small library.
+# environment that led the linker there.  The macros of m4/ make a small configure for a small
+# library.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 srcdir=$(cd "$srcdir" && pwd)

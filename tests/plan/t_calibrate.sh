@@ -11,8 +11,9 @@ export TRIREME_MACHINES
 sed -e 's/^gemm-efficiency = [^ ]*/gemm-efficiency = 0.6/' -e 's/^inter-node-gbs = [^ ]*/inter-node-gbs = 5/' \
     "$srcdir/machines/selene-a100.conf" >"$work/truth.conf"
 
-# a_log NAME PERCENT HIDDEN LAYERS TP PP DP MBS GBS: as Megatron-LM prints it, with the time that the plan of it has on that
-# machine, PERCENT more.  What the log says of the run is what the plan was asked.
+# a_log NAME PERCENT HIDDEN LAYERS TP PP DP MBS GBS: as Megatron-LM prints it, with the time that
+# the plan of it has on that machine, PERCENT more.  What the log says of the run is what the plan
+# was asked.
 a_log() {
     name=$1 percent=$2 world=$(($5 * $6 * $7))
     ms=$("$trireme" plan --machine "$work/truth.conf" --hidden-size "$3" --num-layers "$4" --num-attention-heads 32 \

@@ -11,7 +11,8 @@ small="--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64
     --max-position-embeddings 64 --vocab-size 300 --micro-batch-size 1 --global-batch-size 8
     --train-iters 10 --lr 1e-4"
 
-# 0 it answers, 64 it refuses, 69 there is no room; nothing else is an answer, nor is a place in a source.
+# 0 it answers, 64 it refuses, 69 there is no room; nothing else is an answer, nor is a place in a
+# source.
 # shellcheck disable=SC2086 # words
 tried() {
     timeout 60 "$trireme" $1 $small $2 >"$work/text" 2>"$work/errors"

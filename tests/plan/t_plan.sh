@@ -46,7 +46,8 @@ would_fit_json() {
         plan_xl --zero-stage 3 --json | grep '"would_fit": null'
 }
 check "the same as JSON, and null where it fits" would_fit_json
-# Without --global-batch-size a plan has a sample and more for each replica; shapes of fewer replicas compute as many.
+# Without --global-batch-size a plan has a sample and more for each replica; shapes of fewer
+# replicas compute as many.
 # shellcheck disable=SC2086 # words
 same_batch() {
     "$trireme" plan ${of_xl% --global-batch-size *} --machine jean-zay-v100-16g >"$work/default" 2>/dev/null
@@ -103,7 +104,8 @@ unknown() {
         ! grep -q unknown "$work/text" && grep -q '^  nccl  *[0-9]' "$work/text"
 }
 check "what only a machine tells is unknown without one, in both" unknown
-# Ranks on CPUs have no context: their memory is the same on any machine.  Megatron-LM's is that on GPUs.
+# Ranks on CPUs have no context: their memory is the same on any machine.  Megatron-LM's is that on
+# GPUs.
 on_cpus() {
     on_v100 --backend cpu >"$work/cpus" && plan_30b --backend cpu >"$work/cpus.plain" || return 1
     for file in cpus cpus.plain; do
@@ -152,7 +154,8 @@ else
     skip "JSON has all stages, and the same numbers" "no python3"
 fi
 
-# 16 bytes for each parameter must lie somewhere; and the shape that was found fits when it is asked for.
+# 16 bytes for each parameter must lie somewhere; and the shape that was found fits when it is asked
+# for.
 if command -v python3 >/dev/null 2>&1; then
     fewest() {
         options=$(python3 -c '
@@ -182,7 +185,8 @@ same = [o for o in others if o["ranks"] == 64]
 assert any(o["ranks"] == 128 for o in others) and any(o["sequence_parallel"] for o in same)
 assert [o["seconds"] for o in same] == sorted(o["seconds"] for o in same)
 ' "$work/json"
-    # GPT-2 XL on 8 stages: what is proposed with another split, ordered as it says, is what it takes.
+    # GPT-2 XL on 8 stages: what is proposed with another split, ordered as it says, is what it
+    # takes.
     xl="--num-layers 48 --hidden-size 1600 --num-attention-heads 25 --seq-length 1024 --vocab-size 50257
         --max-position-embeddings 1024 --global-batch-size 64 --fp16 --world-size 16"
     proposed() {
@@ -219,8 +223,9 @@ else
     skip "other shapes differ, fit, and say in what" "no python3"
 fi
 
-# The run: hours and jobs from the time of an iteration; between saves Young's sqrt(2 save mtbf), which Daly's
-# higher order is near where a save is short; a batch that grows makes a run longer, for the same samples.
+# The run: hours and jobs from the time of an iteration; between saves Young's sqrt(2 save mtbf),
+# which Daly's higher order is near where a save is short; a batch that grows makes a run longer,
+# for the same samples.
 if command -v python3 >/dev/null 2>&1; then
     on_v100 --json --exit-duration-in-mins 10 >"$work/short"
     check "hours, jobs and the interval between saves" python3 -c '
@@ -350,7 +355,8 @@ bloom() {
 }
 check "70 layers on 72 stages" bloom
 
-# Llama 3 8B as Meta AI counts it; its output layer has words of its own, so nothing is summed over the stages.
+# Llama 3 8B as Meta AI counts it; its output layer has words of its own, so nothing is summed over
+# the stages.
 llama() {
     timeout 60 "$trireme" plan --machine selene-a100 --model-family llama3 --num-layers 32 --hidden-size 4096 \
         --num-attention-heads 32 --seq-length 8192 --vocab-size 128256 --tensor-model-parallel-size 4 \

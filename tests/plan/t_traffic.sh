@@ -70,7 +70,8 @@ same() {
     echo "$1: planned $(chosen "$1") on each of $3 ranks, counted $(counted "$2")"
     awk -v a="$(counted "$2")" -v b="$(chosen "$1")" -v n="$3" 'BEGIN { exit !(a > 0 && a == n * b) }'
 }
-# Slots of all layers but some, in chunks that layers share; and of all, so that some states stay with the device.
+# Slots of all layers but some, in chunks that layers share; and of all, so that some states stay
+# with the device.
 chunks() {
     for memory in 1M 1500K 8M; do
         echo "$memory"

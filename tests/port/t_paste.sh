@@ -1,17 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Command lines of CocktailSGD and AC-SGD and the lists of the Jean Zay experiments, pasted as they stand behind
-# `trireme train`: they start, what is translated has its line and its result, and what contradicts the launch is
-# refused.  Options of a toy size come behind theirs, where they count.
-# Lines of the documents as they are pasted: their words are split, and checks quote programs of their own.
+# Command lines of CocktailSGD and AC-SGD and the lists of the Jean Zay experiments, pasted as they
+# stand behind `trireme train`: they start, what is translated has its line and its result, and what
+# contradicts the launch is refused.  Options of a toy size come behind theirs, where they count.
+# Lines of the documents as they are pasted: their words are split, and checks quote programs of
+# their own.
 # shellcheck disable=SC2016,SC2046,SC2086,SC2116
 . "$srcdir/tests/tap.sh"
 plan 48
 srcdir=$(cd "$srcdir" && pwd)
 cd "$work" || exit 1
 
-# Folders of models with a tokenizer, as `trireme ckpt export` makes them: 4 layers, and 32 for eight stages.
+# Folders of models with a tokenizer, as `trireme ckpt export` makes them: 4 layers, and 32 for
+# eight stages.
 mkdir like data
 cp "$srcdir/tests/golden/tok_llama3.json" like/tokenizer.json
 echo '{"eos_token": "<|endoftext|>", "bos_token": "<|begin_of_text|>"}' > like/tokenizer_config.json

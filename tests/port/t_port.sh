@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Job scripts in the manner of others: what becomes of their options, what is written, and that nothing runs.
+# Job scripts in the manner of others: what becomes of their options, what is written, and that
+# nothing runs.
 # shellcheck shell=sh disable=SC2016 # the dollars are those of the scripts
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
@@ -9,7 +10,8 @@ cd "$work" || exit 1
 case $srcdir in /*) ;; *) srcdir=$OLDPWD/$srcdir ;; esac
 
 port() { "$trireme" port "$@" >out 2>err; }
-# is CODE TEXT...: port gave that code, and each text is a line of what it printed (leading blanks aside).
+# is CODE TEXT...: port gave that code, and each text is a line of what it printed (leading blanks
+# aside).
 is() {
     code=$1
     shift
@@ -153,7 +155,8 @@ for line in "--global-batch-size 128" "--save-interval 50" "--eval-iters 0" "--q
 done
 check "as many ranks as its world" grep -qxF 'job 8 "$@"' c.slurm
 
-# Tasks are tokenized while training, a model begins with its weights, and what nobody reads is not taken.
+# Tasks are tokenized while training, a model begins with its weights, and what nobody reads is not
+# taken.
 cat >tasks.sh <<'END'
 export QUANT_BITS=4
 python dist_lm_train.py --model-name ./opt --tokenizer-name ./opt --model-type opt --task-name cot --num-layers 12 \

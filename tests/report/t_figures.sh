@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016
-# Plots of `trireme report` as figures of a paper: what is in their scripts against closed forms and order statistics,
-# and in their pictures that no text meets another at the width of a column.
+# Plots of `trireme report` as figures of a paper: what is in their scripts against closed forms and
+# order statistics, and in their pictures that no text meets another at the width of a column.
 . "$srcdir/tests/tap.sh"
 plan 124
 report() { "$trireme" report "$@"; }
@@ -31,7 +31,8 @@ run() {
 
 # ---- scaling ----
 
-# 16 to 64 GPUs: strong with a batch of 64, weak, and stages twice as many; nine times each, in any order.
+# 16 to 64 GPUs: strong with a batch of 64, weak, and stages twice as many; nine times each, in any
+# order.
 base="1010 1000 990 1040 1020 980 1030 970 960"
 strong="520 500 510 505 490 470 530 480 499"
 # shellcheck disable=SC2086
@@ -233,7 +234,8 @@ for axis in "iterations:10 20 30:iteration" "tokens:1.28 2.56 3.84:tokens (thous
     "energy:8 24 48:energy (kJ)"; do
     name=${axis%%:*} label=${axis##*:} axis=${axis#*:}
     check "against $name" against "$name"
-    # 10 x 1 s, 10 x 0.5 s, and 10 x 3 s of the iterations as they were done last; 8 GPUs x 10 x 100 J, and so on.
+    # 10 x 1 s, 10 x 0.5 s, and 10 x 3 s of the iterations as they were done last; 8 GPUs x 10 x 100
+    # J, and so on.
     check "where $name are" same "$(places "$name")" "${axis%%:*} "
     check "and its unit" grep -q "^set label '$label' at" "$work/$name.gp"
 done
@@ -338,8 +340,8 @@ fails "a picture as large as a house" 64 "at most 2000 mm" sweep --plot-width 50
 fails "a style without a picture" 64 "none was asked for" sweep --plot-font-size 8
 fails "a style of a table" 64 "none was asked for" report "$work/base.log" --plot-width 84 -o "$work/x"
 
-# In a picture of SVG: texts with their places, in units of 1/96 inch.  Letters are at least 0.35 of their size wide in
-# the mean; two texts on one line may not meet, and none may leave the picture.
+# In a picture of SVG: texts with their places, in units of 1/96 inch.  Letters are at least 0.35 of
+# their size wide in the mean; two texts on one line may not meet, and none may leave the picture.
 texts() {
     awk '/<g transform="translate/ {
             where = $0; sub(/.*translate\(/, "", where); split(where, xy, /[,)]/)
@@ -396,7 +398,8 @@ if command -v gnuplot > /dev/null; then
         case $terminals in
         *" $terminal "*)
             check "$terminal draws" figure breakdown --plot-width 84 --plot-height 70 -o "$file"
-            # 84 by 70 mm: 238.11 by 198.43 points, 992 by 827 of 300 an inch, which are 0x3e0 and 0x33b.
+            # 84 by 70 mm: 238.11 by 198.43 points, 992 by 827 of 300 an inch, which are 0x3e0 and
+            # 0x33b.
             if [ $terminal = pdfcairo ]; then
                 check "a PDF of that size" grep -a -q "/MediaBox \[ 0 0 238 198 \]" "$file"
             else

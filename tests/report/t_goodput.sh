@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# `trireme report --show goodput`: where the time of a chain of jobs went, of a log with known numbers and of real runs.
+# `trireme report --show goodput`: where the time of a chain of jobs went, of a log with known
+# numbers and of real runs.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 13
@@ -27,8 +28,8 @@ saves() {
     echo "  successfully saved checkpoint at iteration $1 to runs/a"
 }
 {
-    # 10 s before the first date and 20 after; two lines of 5 iterations of 4 s; a save of 6 s; 4 s of evaluation: 80 s
-    # by its dates and 10 before.
+    # 10 s before the first date and 20 after; two lines of 5 iterations of 4 s; a save of 6 s; 4 s
+    # of evaluation: 80 s by its dates and 10 before.
     begin 1 "1 10:00:00" " | from: the beginning"
     echo "> start-up (seconds): 30.000 | program: 1.000 | MPI: 5.000 | launch: 4.000 | model: 15.000 | checkpoint: 0.000 | data: 5.000"
     date_line "before the start of training step" "1 10:00:20"
@@ -36,7 +37,8 @@ saves() {
     line 10 4000.0
     saves 10 6000.00
     echo "[exiting program at iteration 10] datetime: 2026-03-01 10:01:10 "
-    # An hour and 50 s later; killed after iteration 20, which was not saved, and no date says when: 30 + 2 x 20 + 6 s.
+    # An hour and 50 s later; killed after iteration 20, which was not saved, and no date says when:
+    # 30 + 2 x 20 + 6 s.
     begin 2 "1 11:02:10"
     echo "> start-up (seconds): 30.000 | program: 1.000 | MPI: 5.000 | launch: 4.000 | model: 10.000 | checkpoint: 5.000 | data: 5.000"
     echo "  successfully loaded checkpoint from runs/a at iteration 10"

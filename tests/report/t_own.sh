@@ -51,7 +51,8 @@ for way in megatron "megatron-core --timing-log-level 2" "megatron-deepspeed --t
     sed 's/^/# /' "$work/parts"
 done
 
-# Two jobs: the first saves at 6 and is killed after 8 without a checkpoint, so 7 and 8 are done again.
+# Two jobs: the first saves at 6 and is killed after 8 without a checkpoint, so 7 and 8 are done
+# again.
 part() {
     small 2 --pipeline-model-parallel-size 2 --train-iters 12 --save "$work/save" --load "$work/save" \
         --save-interval 6
@@ -77,7 +78,8 @@ for way in "$work/both" "$work/first $work/second --join"; do
 done
 check "from the standard input" sh -c "cat '$work/both' | '$trireme' report - --show runs"
 
-# What stages send: 8 micro-batches of 32 x 32 numbers, in fp32 or in codes and a half for each channel.
+# What stages send: 8 micro-batches of 32 x 32 numbers, in fp32 or in codes and a half for each
+# channel.
 check "a run that compresses one direction" run --forward-compress-method fixpoint --forward-bits 4
 echo "$tap_out" > "$work/log"
 "$trireme" report "$work/log" --show summary --format csv > "$work/summary"
@@ -85,8 +87,9 @@ check "bytes of an iteration" same \
     "$(for name in forward_bytes forward_below_fp16 backward_bytes; do csv pipeline_$name < "$work/summary"; done |
         tr '\n' ' ')" "$((8 * (32 * 32 / 2 + 2 * 32))) 3.556 $((8 * 32 * 32 * 4)) "
 
-# A short log says the same as one with all arguments and all lines of set-up: of both only what differs is left out of
-# the long one.  A family and a layout, so that more than defaults stands there.
+# A short log says the same as one with all arguments and all lines of set-up: of both only what
+# differs is left out of the long one.  A family and a layout, so that more than defaults stands
+# there.
 both() {
     small 2 --pipeline-model-parallel-size 2 --model-family llama3 --num-query-groups 2 --ffn-hidden-size 64 \
         --train-iters 40 --log-interval 2 --seed 7 --save "$work/both.saved" "$@"

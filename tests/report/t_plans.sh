@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016
-# Plans and simulations as runs of a report, beside logs: against JSON whose parts are round numbers, and against what
-# `trireme plan` and `trireme sim` print as text.
+# Plans and simulations as runs of a report, beside logs: against JSON whose parts are round
+# numbers, and against what `trireme plan` and `trireme sim` print as text.
 . "$srcdir/tests/tap.sh"
 plan 38
 report() { "$trireme" report "$@"; }
@@ -30,7 +30,8 @@ END
 mkdir "$work/mix"
 simulated a.sim.json 1.0 8
 simulated b.sim.json 2.0 16
-# A log of two stages: 200 ms of receiving, of which (p - 1) tf = 100 are filling, 400 / 4; draining (p - 1) tb = 150.
+# A log of two stages: 200 ms of receiving, of which (p - 1) tf = 100 are filling, 400 / 4; draining
+# (p - 1) tb = 150.
 {
     echo "using world size: 8, data-parallel size: 2, tensor-model-parallel size: 2, pipeline-model-parallel size: 2"
     for i in 1 2 3; do
@@ -124,8 +125,8 @@ check "have the parts that they print" parts_agree
 
 # ---- plans beside what was measured ----
 
-# logged STAGES MS: a log of the 7.5B of the plan on so many stages, twice as many micro-batches on two, with recomputation
-# unless a third argument says otherwise.
+# logged STAGES MS: a log of the 7.5B of the plan on so many stages, twice as many micro-batches on
+# two, with recomputation unless a third argument says otherwise.
 logged() {
     echo "using world size: $((4 * $1)), data-parallel-size: 1, tensor-model-parallel size: 4, pipeline-model-parallel size: $1"
     echo "------------------------ arguments ------------------------"

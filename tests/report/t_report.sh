@@ -3,8 +3,9 @@
 # shellcheck disable=SC2154,SC1091,SC2016
 # `trireme report` on excerpts of public logs, against what was published of these runs.
 #
-# jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB, meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out
-# and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened to what a report needs.
+# jean-zay-*.log: BigScience's GPT-2 runs of May 2021 on V100-32GB,
+# meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened
+# to what a report needs.
 . "$srcdir/tests/tap.sh"
 plan 88
 logs=$srcdir/tests/report
@@ -51,8 +52,8 @@ done
 check "tokens per second" close_to "$("$trireme" report "$small" --show summary --format csv |
     csv tokens_per_second)" 2966 0.001
 
-# Fill and drain of these two, four micro-batches each: (p-1) forward passes of 132 and 252 ms against 126 and
-# 236 ms of the timer, backward 387 and 695 against 419 and 722.
+# Fill and drain of these two, four micro-batches each: (p-1) forward passes of 132 and 252 ms
+# against 126 and 236 ms of the timer, backward 387 and 695 against 419 and 722.
 for run in "$small 132 126 387 419" "$large 252 236 695 722"; do
     # shellcheck disable=SC2086
     set -- $run
@@ -69,7 +70,8 @@ for run in "$small 132 126 387 419" "$large 252 236 695 722"; do
         END { if (sum != whole || whole < 100000) { print sum " / " whole; exit 1 } }' "$work/parts"
 done
 
-# The two lines that the study of May 2021 printed, with nothing else: 7.5B on 16 GPUs and 30B on 64.
+# The two lines that the study of May 2021 printed, with nothing else: 7.5B on 16 GPUs and 30B on
+# 64.
 cat > "$work/16.log" <<'END'
 iteration      200/    1000 | consumed samples:          800 | elapsed time per iteration (ms): 430.0 | learning rate: 1.342E-04 | global batch size:     4 | lm loss: 7.399415E+00 | loss scale: 16384.0 | grad norm: 2.918 | number of skipped iterations:   0 | number of nan iterations:   0 |
 time (ms) | forward-compute: 53.79 | forward-recv: 38.38 | backward-compute: 138.84 | backward-send: 0.28 | backward-send-forward-recv: 2.60 | backward-params-all-reduce: 10.17 | backward-embedding-all-reduce: 135.50 | optimizer-copy-to-main-grad: 4.48 | optimizer-unscale-and-check-inf: 12.63 | optimizer-clip-main-grad: 8.62 | optimizer-copy-main-to-model-params: 4.42 | optimizer: 49.42 | batch-generator: 2.35
@@ -112,8 +114,9 @@ check "64 GPUs: the published row" same "$(m64 --columns jean-zay | row)" "64,30
 check "what they are" same "$(m64 --columns jean-zay | sed -n 's/\r$//; 1p')" "gpus,size,mbs,micro_batches,dp,pp,time"
 check "the published headings" same "$("$trireme" report "$small" --columns jean-zay --format markdown | grep GPUs |
     tr -s ' ')" "| GPUs | Size | Micro-BS | PP Chunks | DP | PP | Throughput |"
-# The formula that Megatron-LM's paper has for parameters, 12 l h^2 (1 + 13 / 12 h + (V + s) / 12 l h); the final
-# LayerNorm is not in it, 8192 of 7.5E9.  PFLOP/s are the 17.99 TFLOP/s above, times 16.
+# The formula that Megatron-LM's paper has for parameters, 12 l h^2 (1 + 13 / 12 h + (V + s) / 12 l
+# h); the final LayerNorm is not in it, 8192 of 7.5E9.  PFLOP/s are the 17.99 TFLOP/s above, times
+# 16.
 m16 --columns megatron > "$work/paper"
 check "parameters by the formula of the paper" close_to "$(csv parameters < "$work/paper")" \
     "$(awk 'BEGIN { l = 36; h = 4096; print 12 * l * h * h * (1 + 13 / (12 * h) + (50688 + 512) / (12 * l * h)) / 1e9 }')" 1e-5
@@ -224,8 +227,9 @@ else
     skip "a picture that cannot be written" "there is no gnuplot"
 fi
 
-# Llama 3 8B as its authors count it, 7504658432 of its numbers in matrices, whether the log names the family or has
-# Megatron Core's arguments: 6 (7504658432 + 2 * 8192 * 4096 * 32) operations for a token, of which 8192 a second.
+# Llama 3 8B as its authors count it, 7504658432 of its numbers in matrices, whether the log names
+# the family or has Megatron Core's arguments: 6 (7504658432 + 2 * 8192 * 4096 * 32) operations for
+# a token, of which 8192 a second.
 llama() {
     echo "using world size: 8, data-parallel size: 8, tensor-model-parallel size: 1, pipeline-model-parallel size: 1"
     echo "------------------------ arguments ------------------------"
@@ -253,9 +257,9 @@ formula() { "$trireme" report "$work/$1.log" --show summary | grep -F -e "$2"; }
 check "the formula of layers like these" formula ours "Model: 2024, 6 B s (l (m + 2 s a) + V h)"
 check "and of both" formula core "Done: sc21, 2 B s (4 l (m + 2 s a) + 3 V h)"
 
-# Llama 2 70B, whose options are not those of the family's row: 68713185280 numbers in matrices, and 6 (those + 2 * 4096 *
-# 8192 * 80) operations for each of 4096 tokens a second.  The arguments are those of a dry run; and the few of a log that
-# has the options that were given alone.
+# Llama 2 70B, whose options are not those of the family's row: 68713185280 numbers in matrices, and
+# 6 (those + 2 * 4096 * 8192 * 80) operations for each of 4096 tokens a second.  The arguments are
+# those of a dry run; and the few of a log that has the options that were given alone.
 iterations_of() { llama | grep iteration; }
 "$trireme" train --dry-run --world-size 8 --model-family llama2 --num-layers 80 --hidden-size 8192 \
     --num-attention-heads 64 --num-query-groups 8 --ffn-hidden-size 28672 --seq-length 4096 --vocab-size 31999 \
@@ -270,7 +274,8 @@ for log in 70b 70b-given; do
     "$trireme" report "$work/$log.log" --show summary --format csv > "$work/summary"
     check "$log: its operations" close_to "$(csv tflops_model < "$work/summary")" 1820.6366367744 1e-6
 done
-# OPT 350M as published, and with an embedding 448 columns narrower: 50272 * 448 + 2 * 448 * 1024 parameters less.
+# OPT 350M as published, and with an embedding 448 columns narrower: 50272 * 448 + 2 * 448 * 1024
+# parameters less.
 for width in "" "word_embed_proj_dim 64"; do
     llama "model_family opt-350m" "num_layers 24" "hidden_size 1024" "num_attention_heads 16" "seq_length 2048" \
         "padded_vocab_size 50272" ${width:+"$width"} > "$work/opt.log"

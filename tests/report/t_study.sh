@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016,SC1003
-# `trireme report` of a study: folders of logs, runs in groups, LaTeX, losses in all layouts, the page.
+# `trireme report` of a study: folders of logs, runs in groups, LaTeX, losses in all layouts, the
+# page.
 . "$srcdir/tests/tap.sh"
 plan 55
 
@@ -66,7 +67,8 @@ fails "folders without end" 64 "closer to the logs" "$trireme" report "$work/dee
 
 # ---- groups ----
 
-# Six repetitions: the median of all there could be lies between the first and the sixth, but for once in 2^5 = 32.
+# Six repetitions: the median of all there could be lies between the first and the sixth, but for
+# once in 2^5 = 32.
 mkdir "$work/sweep"
 for ms in 106 101 105 102 104 103; do run 4 "$ms" > "$work/sweep/four.$ms.log"; done
 for ms in 31 37 33; do run 16 "$ms" > "$work/sweep/more.$ms.log"; done
@@ -125,7 +127,8 @@ fi
 
 # ---- losses of all layouts ----
 
-# curve NAME TP DIFFERENCE: the losses of the first run but for a relative difference that is largest in the middle.
+# curve NAME TP DIFFERENCE: the losses of the first run but for a relative difference that is
+# largest in the middle.
 curve() {
     run 4 100 | sed "s/tensor-model-parallel size: 1/tensor-model-parallel size: $2/" | awk -v d="$3" '
         /lm loss/ { i++; loss = (8 - i / 7) * (1 + d * (1 - (i - 9) * (i - 9) / 200)); sub(/lm loss: [^ ]*/, sprintf("lm loss: %.6E", loss)) }

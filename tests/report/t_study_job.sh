@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2016
-# jobs/study: from the arguments of the study of 2021 to its table, figures and page, which are those of docs/study.md.
+# jobs/study: from the arguments of the study of 2021 to its table, figures and page, which are
+# those of docs/study.md.
 . "$srcdir/tests/tap.sh"
 command -v bash > /dev/null || skip_all "there is no bash"
 plan 19
@@ -12,14 +13,15 @@ rows() { tr -d '\r' < "$work/study/runs.csv" | awk -F , -v kind="$1" '$8 == kind
 ms() { tr -d '\r' < "$work/study/runs.csv" | awk -F , -v kind="$1" -v size="$2" '$8 == kind && $2 == size { print $7 + 0 }'; }
 
 check "the study" study
-# GPUs, size, micro-batch, micro-batches, DP and PP as published of the first two; the third is 76B on 32 stages.
+# GPUs, size, micro-batch, micro-batches, DP and PP as published of the first two; the third is 76B
+# on 32 stages.
 published="16 7.5B 1 4 1 4;64 30B 1 4 1 16;"
 check "its planned rows" same "$(rows planned)" "${published}128 76B 1 4 1 32;"
 check "its simulated rows" same "$(rows simulated)" "${published}128 76B 1 4 1 32;"
 check "what was measured beside them" same "$(rows measured)" "$published"
 check "as it was published" same "$(ms measured 7.5B) $(ms measured 30B)" "430 1439"
-# On a machine that the profile describes; eight of ten runs lie between 0.86 and 1.03 of the plan's time, and 430 is not
-# one of them.
+# On a machine that the profile describes; eight of ten runs lie between 0.86 and 1.03 of the plan's
+# time, and 430 is not one of them.
 near() { awk -v a="$1" -v b="$2" -v part="$3" 'BEGIN { exit !(b > 0 && a > b * (1 - part) && a < b * (1 + part)) }'; }
 check "7.5B is near that" near "$(ms simulated 7.5B)" 430 0.2
 check "30B is nearer" near "$(ms simulated 30B)" 1439 0.1
@@ -37,7 +39,8 @@ in_docs() { grep '^|' "$work/study/runs.md" > "$work/rows" && [ -s "$work/rows" 
     grep -q -x -F -e "$row" "$srcdir/docs/study.md" || { echo "docs/study.md lacks $row"; return 1; }; done < "$work/rows"; }
 check "the table is the one of docs/study.md" in_docs
 drawn_by() { sed -n 's/.*Produced by \(GNUPLOT [^<]*[^ <]\).*/\1/p' "$1" | head -n 1; }
-# Numbers and what is between them, a line each; other processors round the last digit of a coordinate otherwise.
+# Numbers and what is between them, a line each; other processors round the last digit of a
+# coordinate otherwise.
 parts() { tr '\t' ' ' < "$1" | grep -oE '[0-9.]+|[^0-9.]+'; }
 alike() {
     parts "$1" > "$work/have" && parts "$2" > "$work/want" && same "$(wc -l < "$work/have")" "$(wc -l < "$work/want")" &&

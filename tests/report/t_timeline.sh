@@ -26,7 +26,8 @@ cat >"$work/trace" <<'TRACE'
 TRACE
 
 draw() { "$trireme" report --timeline "$@" -o "$work/svg"; }
-# spans COLOUR: "FROM TO ROW; ..." of those in rows, in ms by the axis, from left to right; above the axis is the legend.
+# spans COLOUR: "FROM TO ROW; ..." of those in rows, in ms by the axis, from left to right; above
+# the axis is the legend.
 spans() {
     tr -d '<>' < "$work/svg" | tr '"=' '  ' | awk -v colour="$1" '
         $1 == "line" { x[++lines] = $3; top = $7 }

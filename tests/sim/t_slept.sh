@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# An iteration of 16 ranks in real time, over links that the kernel limits, and simulated: within 10 %.
+# An iteration of 16 ranks in real time, over links that the kernel limits, and simulated: within 10
+# %.
 . "$srcdir/tests/tap.sh"
 only_with_all
 PATH=$PATH:/usr/sbin:/sbin
@@ -13,7 +14,8 @@ unshare $user --net sh -c 'ip link add br0 type bridge && ip link add v0 type ve
     skip_all "no network namespaces with links of a limited rate"
 plan 2
 
-# Sleeps end late on a loaded machine, so the best of three attempts counts; each has the median of three iterations.
+# Sleeps end late on a loaded machine, so the best of three attempts counts; each has the median of
+# three iterations.
 near() { awk '{ x = $4 / $2 - 1; exit !(x > -0.1 && x < 0.1) }' "$work/out"; }
 # agrees NODES
 agrees() {

@@ -66,7 +66,8 @@ chosen() {
         sim --collectives auto --world-size 1024 --global-batch-size 256 --ddp-bucket-size 1000 | grep -q 'tree over replicas'
 }
 check "the algorithm that auto chooses for few bytes is a tree" chosen
-# 2 replicas that take the times of a group of 2 that was measured here, and then a thousand times as long.
+# 2 replicas that take the times of a group of 2 that was measured here, and then a thousand times
+# as long.
 measured() {
     "$srcdir/tests/mpirun" --ranks 2 "$trireme" bench coll --max-bytes 64K --repetitions 1 --num-layers 2 --hidden-size 64 \
         --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32 --vocab-size 100 --micro-batch-size 1 \

@@ -1,13 +1,15 @@
 # shellcheck shell=sh disable=SC2154,SC2034
 # SPDX-License-Identifier: BSD-3-Clause
-# The files that a virtual cluster reads; sourced by tests/cluster.  Everything lies in $dir, everything
-# else comes from the settings of `start`: $nodes $cpus $gpus $features $memory $accounting $conf (lines), and
-# $machines, the table whose jobs are to run: what they ask sbatch for is there.
+# The files that a virtual cluster reads; sourced by tests/cluster.  Everything lies in $dir,
+# everything else comes from the settings of `start`: $nodes $cpus $gpus $features $memory
+# $accounting $conf (lines), and $machines, the table whose jobs are to run: what they ask sbatch
+# for is there.
 #
-# What real sites have was the model where it matters to a job: KillOnBadExit=1, JobRequeue as Slurm has
-# it, no RequeueExit (few sites set it), tasks that are not bound, a time limit of minutes by default.
-# Waits that a site makes long are short: a credential expires in 5 s (a requeued job waits that long and
-# one more), a dead node is noticed in half a minute, the scheduler runs at every change.
+# What real sites have was the model where it matters to a job: KillOnBadExit=1, JobRequeue as Slurm
+# has it, no RequeueExit (few sites set it), tasks that are not bound, a time limit of minutes by
+# default. Waits that a site makes long are short: a credential expires in 5 s (a requeued job waits
+# that long and one more), a dead node is noticed in half a minute, the scheduler runs at every
+# change.
 
 net=10.77.0
 
@@ -112,13 +114,13 @@ write_gres_conf() {
     [ "$gpus" -eq 0 ] || echo "Name=gpu File=$dir/gpu/nvidia[0-$((gpus - 1))]"
 }
 
-# With the tree that is Slurm 22.05's default some ranks leave MPI_Init before all have begun it, and
-# programs crash in one start of ten.
+# With the tree that is Slurm 22.05's default some ranks leave MPI_Init before all have begun it,
+# and programs crash in one start of ten.
 write_mpi_conf() { echo 'PMIxCollFence=ring'; }
 
-# Open MPI's defaults for all of the cluster.  Addresses and not names of interfaces, because those differ
-# between the control node and the others; ranks that wait let others run, since the cores are too few
-# (patient.c makes that true).
+# Open MPI's defaults for all of the cluster.  Addresses and not names of interfaces, because those
+# differ between the control node and the others; ranks that wait let others run, since the cores
+# are too few (patient.c makes that true).
 write_openmpi_conf() {
     cat <<END
 pml=ob1
@@ -131,8 +133,8 @@ orte_tmpdir_base=/run/scratch
 END
 }
 
-# What it prints goes into the environment of each task.  Programs that look for bad addresses want to be
-# loaded first and would refuse to start.
+# What it prints goes into the environment of each task.  Programs that look for bad addresses want
+# to be loaded first and would refuse to start.
 write_task_prolog() {
     cat <<END
 #!/bin/sh

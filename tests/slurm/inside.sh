@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# inside.sh DIR VERB...: what tests/cluster runs inside the namespaces of the cluster with state in DIR.
-# Not for people; tests/cluster is.
+# inside.sh DIR VERB...: what tests/cluster runs inside the namespaces of the cluster with state in
+# DIR. Not for people; tests/cluster is.
 #
 #   control            process 1 of the cluster: bridge, daemons, nodes; never returns
 #   node NAME          process of a node, in its fresh namespaces: becomes slurmd
@@ -11,10 +11,11 @@
 #   shape NAME         make the node's link what DIR/shape/NAME says: "RATE DELAY", or no file
 #   enter NAME COMMAND...   run a command in the node's namespaces
 #
-# The namespaces: all of the cluster shares one set (network with the bridge br0, mounts, process ids,
-# IPC, host name ctl), and each node has a network, mounts, IPC and a host name of its own on top.
-# /run is private to the cluster, so that daemons find each other where they always do, and holds the
-# node-local folder /run/scratch; what must outlive the cluster (logs, files of nodes) lies in DIR.
+# The namespaces: all of the cluster shares one set (network with the bridge br0, mounts, process
+# ids, IPC, host name ctl), and each node has a network, mounts, IPC and a host name of its own on
+# top. /run is private to the cluster, so that daemons find each other where they always do, and
+# holds the node-local folder /run/scratch; what must outlive the cluster (logs, files of nodes)
+# lies in DIR.
 set -u
 dir=$1 verb=$2
 shift 2
@@ -142,8 +143,9 @@ remove_wire() {
     ip link set "b$number" arp on master br0
 }
 
-# The wire takes the place of the bridge's port; a pair of interfaces leads from its other end to the
-# bridge.  Neither of its ends may answer for the control node, whose kernel they belong to: arp off.
+# The wire takes the place of the bridge's port; a pair of interfaces leads from its other end to
+# the bridge.  Neither of its ends may answer for the control node, whose kernel they belong to: arp
+# off.
 insert_wire() {
     number=${1#n}
     ip link set "b$number" nomaster
@@ -158,8 +160,9 @@ insert_wire() {
         fail "no delay for $1: $(tail -n 1 "$dir/log/$1.wire.out")"
 }
 
-# bucket_of RATE: what may pass at once after a pause, 2 ms of the rate, and what may wait, 100 ms of it; but
-# room for some packets, and for what TCP has under way before it knows how slow a link is.
+# bucket_of RATE: what may pass at once after a pause, 2 ms of the rate, and what may wait, 100 ms
+# of it; but room for some packets, and for what TCP has under way before it knows how slow a link
+# is.
 bucket_of() {
     case $1 in
     *gbit) bits=${1%gbit}000000000 ;;
@@ -186,7 +189,8 @@ links_of() {
     }' "$dir/links"
 }
 
-# Both directions of the link get the rate, what leaves the node the delay, or the links to other nodes.
+# Both directions of the link get the rate, what leaves the node the delay, or the links to other
+# nodes.
 shape() {
     name=$1
     number=${name#n}
@@ -216,7 +220,8 @@ shape() {
     esac
 }
 
-# A database that only this cluster can reach, and slurmdbd, which must stand before slurmctld asks it.
+# A database that only this cluster can reach, and slurmdbd, which must stand before slurmctld asks
+# it.
 accounts() {
     mkdir -p /run/mysqld "$dir/db"
     {
@@ -233,7 +238,8 @@ accounts() {
         fail "no accounts: see $dir/log/sacctmgr.out"
 }
 
-# The cluster ends when its time is over, or when somebody has removed its folder and so lost hold of it.
+# The cluster ends when its time is over, or when somebody has removed its folder and so lost hold
+# of it.
 watch() {
     seconds=0
     while [ -e "$dir/settings" ] && { [ "$lifetime" -eq 0 ] || [ $seconds -lt "$lifetime" ]; }; do

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Preloaded into what runs on a virtual cluster or by tests/mpirun, where ranks are many more than cores.
- * A rank that waits for a message calls sched_yield(2) without end.  Linux 6.18 pushes a task that does so
- * far back, and a dozen of them keep each other, and all else on the machine, from running for up to a
- * minute.  Ranks that sleep a moment instead leave the cores to those that have something to do.
+ * Preloaded into what runs on a virtual cluster or by tests/mpirun, where ranks are many more than
+ * cores. A rank that waits for a message calls sched_yield(2) without end.  Linux 6.18 pushes a
+ * task that does so far back, and a dozen of them keep each other, and all else on the machine,
+ * from running for up to a minute.  Ranks that sleep a moment instead leave the cores to those that
+ * have something to do.
  *
- * A thread beside that of main() looks after messages while it holds a lock that main() may wait for
- * (src/comm/progress_thread.c), and MPI yields in each of its looks.  It sleeps by itself between them, so here it goes
- * on at once.
+ * A thread beside that of main() looks after messages while it holds a lock that main() may wait
+ * for (src/comm/progress_thread.c), and MPI yields in each of its looks.  It sleeps by itself
+ * between them, so here it goes on at once.
  */
 #define _GNU_SOURCE
 #include <sched.h>

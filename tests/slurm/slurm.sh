@@ -1,13 +1,14 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
-# What tests that need a Slurm cluster share: a virtual one (tests/cluster) for this test alone, and how
-# to send jobs to it and wait for them.  Source after tap.sh.
+# What tests that need a Slurm cluster share: a virtual one (tests/cluster) for this test alone, and
+# how to send jobs to it and wait for them.  Source after tap.sh.
 #
 #   slurm_start --nodes 4 --cpus 4     # before plan: skips all where the machine cannot; ends with the test
 #   id=$(submit job.sh)                # sbatch with any options, in $work
 #   job_ends "$id" 60 && [ "$(job_state "$id")" = COMPLETED ] && cat "$work/slurm-$id.out"
 #
-# Every wait has an end, in seconds; the limits are for machines under load, and returns come at once.
+# Every wait has an end, in seconds; the limits are for machines under load, and returns come at
+# once.
 
 slurm_dir=$work/cluster
 slurm_limit=300 # seconds that a single command may take
@@ -16,8 +17,8 @@ export TR_WIRE
 
 cluster() { "$srcdir/tests/cluster" --dir "$slurm_dir" "$@"; }
 
-# slurm_start OPTION...: a cluster, with the options of `tests/cluster start`.  It ends with the test, and
-# soon after its folder is gone, or in half an hour, if the test is killed.
+# slurm_start OPTION...: a cluster, with the options of `tests/cluster start`.  It ends with the
+# test, and soon after its folder is gone, or in half an hour, if the test is killed.
 slurm_start() {
     slurm_reason=$(cluster can "$@" 2>&1) || skip_all "${slurm_reason#cluster: }"
     trap 'cluster stop; rm -rf "$work"' EXIT
@@ -41,7 +42,8 @@ slurm_cluster=$(cd "$srcdir" && pwd)/tests/cluster
 # submit [OPTION...] FILE: sbatch; prints the number of the job.
 submit() { slurm sbatch --parsable "$@"; }
 
-# job_field JOB FIELD: of `scontrol show job`, such as JobState, Reason, ExitCode, Restarts, NodeList.
+# job_field JOB FIELD: of `scontrol show job`, such as JobState, Reason, ExitCode, Restarts,
+# NodeList.
 job_field() { slurm scontrol -o show job "$1" | tr ' ' '\n' | sed -n "s/^$2=//p" | head -n 1; }
 job_state() { job_field "$1" JobState; }
 # What the batch script exited with; a signal counts 128 and its number, as in a shell.
@@ -82,8 +84,8 @@ job_output() { cat "$work/slurm-$1.out"; }
 # node_state NODE: idle, allocated, down, ...; with what sinfo appends, such as * for no answer.
 node_state() { slurm sinfo -h -N -p batch -n "$1" -o %T; }
 
-# with_jobs LINE: the job files of this tree, in $jobs, start the program under test on the machine that this line
-# of MACHINES describes; its name is virtual.
+# with_jobs LINE: the job files of this tree, in $jobs, start the program under test on the machine
+# that this line of MACHINES describes; its name is virtual.
 with_jobs() {
     jobs=$(cd "$srcdir/jobs" && pwd)
     TRIREME=$trireme

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# The virtual Slurm cluster does what real ones do: MPI jobs, queues, GPUs by number, nodes that die and
-# come back, slow links; and it leaves nothing behind.
+# The virtual Slurm cluster does what real ones do: MPI jobs, queues, GPUs by number, nodes that die
+# and come back, slow links; and it leaves nothing behind.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 . "$srcdir/tests/train/small.sh"
@@ -21,7 +21,8 @@ hello=$PWD/tests/slurm/hello
 # script NAME: a batch job from standard input.
 script() { { echo '#!/bin/sh' && cat; } >"$work/$1"; }
 
-# --- jobs that take their time: begun first and looked at last ---------------------------------------
+# --- jobs that take their time: begun first and looked at last
+# ---------------------------------------
 
 script victim <<'END'
 echo "run ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
@@ -87,7 +88,8 @@ own_folders() {
 }
 check "scratch folders and shared memory are each node's own" own_folders
 
-# --- queues -----------------------------------------------------------------------------------------
+# --- queues
+# -----------------------------------------------------------------------------------------
 
 failing() {
     id=$(submit -w n2 three) && job_ends "$id" 60 && [ "$(job_state "$id")" = FAILED ] &&
@@ -113,7 +115,8 @@ check "a job queues itself again under its number" second_run "$again"
 preempted() { job_ends "$owner" 120 && second_run "$guest"; }
 check "a job of \`preempt' gives its node to one of \`batch' and runs again later" preempted
 
-# --- the node that died -----------------------------------------------------------------------------
+# --- the node that died
+# -----------------------------------------------------------------------------
 
 noticed() { case $(node_state n4) in down*) ;; *) return 1 ;; esac }
 check "Slurm notices that the node is gone" wait_for 120 noticed
@@ -131,7 +134,8 @@ check "its job was queued again and ran to its end" ran_twice
 
 check "srun starts 16 ranks on 4 nodes, one of which was off" same_hello 4 -w 'n[1-4]'
 
-# --- links ------------------------------------------------------------------------------------------
+# --- links
+# ------------------------------------------------------------------------------------------
 
 # seconds BYTES: one way between two nodes, the least of three.
 seconds() {
@@ -148,7 +152,8 @@ slow_rate() {
 check "a link with a rate is as slow as that" slow_rate
 slow_delay() { cluster shape --delay 60ms && more "$(seconds 8)" 0.059; }
 check "a link with a delay is as late as that" slow_delay
-# Two sites of three nodes: 4 MiB to the other one at 80 Mbit/s, and 60 ms; at 10 Gbit/s and no delay inside one.
+# Two sites of three nodes: 4 MiB to the other one at 80 Mbit/s, and 60 ms; at 10 Gbit/s and no
+# delay inside one.
 cat >"$work/links" <<'END'
 group here 0-2   # n1 to n3
 group there 3,4,5
@@ -180,7 +185,8 @@ quick_again() {
 unshaped() { cluster shape off && wait_for 120 quick_again; }
 check "links are quick again" unshaped
 
-# --- trireme ----------------------------------------------------------------------------------------
+# --- trireme
+# ----------------------------------------------------------------------------------------
 
 check "a dataset is built" small_corpus
 # By Slurm, and not as tests/mpirun starts ranks.
@@ -206,9 +212,10 @@ same_losses() {
 }
 check "trireme on 4 nodes of 4 ranks has the losses of one rank" same_losses
 
-# What two servers that compress send over links of 200 Mbit/s is the formula of docs/data-parallel.md for each
-# replica and step, and what the link adds: 66 bytes of headers to 1448, and answers to what comes.  Beginning and end are what
-# a run of 2 steps has, so that the 4 more of one of 6 are left.
+# What two servers that compress send over links of 200 Mbit/s is the formula of
+# docs/data-parallel.md for each replica and step, and what the link adds: 66 bytes of headers to
+# 1448, and answers to what comes.  Beginning and end are what a run of 2 steps has, so that the 4
+# more of one of 6 are left.
 wide="--num-layers 2 --hidden-size 256 --num-attention-heads 4 --seq-length 32 --max-position-embeddings 32
     --vocab-size 256 --mock-data --micro-batch-size 1 --global-batch-size 2 --lr 1e-4 --eval-iters 0 --log-interval 1"
 left_node() { on n1 cat /proc/self/net/dev | awk '/eth0:/ { print $10 }'; }
@@ -220,8 +227,8 @@ sent_of() {
         --dp-mode sharded_ps_compressed --dp-bits "$1" --train-warmup-steps 1 >"$work/sent.log" 2>&1 || { tail -n 5 "$work/sent.log"; return 1; }
     echo $(($(left_node) - sent_from))
 }
-# Two layers of 12 H^2 + 13 H, tokens, positions and the last norm, to a multiple of 2048 for each of two replicas; b bits
-# and a scale for 64 numbers in fp16, or fp32.
+# Two layers of 12 H^2 + 13 H, tokens, positions and the last norm, to a multiple of 2048 for each
+# of two replicas; b bits and a scale for 64 numbers in fp16, or fp32.
 on_the_wire() {
     for bits in 4 32; do
         { few=$(sent_of $bits 2) && many=$(sent_of $bits 6); } || return 1
@@ -238,9 +245,11 @@ on_the_wire() {
 on_shaped_links() { cluster shape --rate 200mbit && on_the_wire && cluster shape off; }
 check "servers that compress send what their formula says" on_shaped_links
 
-# --- two clusters, and nothing left -----------------------------------------------------------------
+# --- two clusters, and nothing left
+# -----------------------------------------------------------------
 
-# The other one belongs to an ordinary user where there is one that may: root cannot be told from it.
+# The other one belongs to an ordinary user where there is one that may: root cannot be told from
+# it.
 other() {
     if [ "$(id -u)" -eq 0 ]; then
         setpriv --reuid=nobody --regid=nogroup --clear-groups \

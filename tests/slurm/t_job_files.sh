@@ -9,14 +9,15 @@ TRIREME=$trireme
 TRIREME_JOBS=$jobs
 export TRIREME TRIREME_JOBS
 
-# said FILE: what it says with --dry-run is in $work/dry; run once, since it is looked at several times.
+# said FILE: what it says with --dry-run is in $work/dry; run once, since it is looked at several
+# times.
 said() {
     [ -e "$work/$1.dry" ] || (cd "$work" && "$jobs/$1" --dry-run) >"$work/$1.dry" 2>&1 || return 1
     cp "$work/$1.dry" "$work/dry"
 }
 
-# dry FILE RANKS GPUS: says how it would be submitted, to nodes of so many GPUs, what it would run, and what that
-# takes; nothing happens.
+# dry FILE RANKS GPUS: says how it would be submitted, to nodes of so many GPUs, what it would run,
+# and what that takes; nothing happens.
 dry() {
     said "$1" || return 1
     cat "$work/dry"
@@ -40,7 +41,8 @@ directives() {
         grep -q "^#SBATCH --gres=gpu:$3\$" "$jobs/$1"
 }
 
-# time_is_stated NAME RANKS: the seconds of "Plan", which are those of the options that the job would run with.
+# time_is_stated NAME RANKS: the seconds of "Plan", which are those of the options that the job
+# would run with.
 time_is_stated() {
     said "$1.sbatch"
     stated=$(sed -n 's/^# Plan  *\([0-9.]*\) s with .*/\1/p' "$jobs/$1.sbatch")
@@ -131,7 +133,8 @@ check "yuan-ds --toy, with an evaluation and a checkpoint" toy yuan-ds "--strate
 toy_of_all yuan-one "yuan-one --toy" toy yuan-one "--strategy deepspeed_stage_2 stands for"
 check "yuan-hvd --toy" toy yuan-hvd "--strategy horovod stands for"
 check "yuan-pstar --toy" toy yuan-pstar "4 chunks of 198272 elements"
-# learns NAME ITERATION TEXT...: the same with a model, a tokenizer and texts that are made here; all of TEXT in its log.
+# learns NAME ITERATION TEXT...: the same with a model, a tokenizer and texts that are made here;
+# all of TEXT in its log.
 learns() {
     name=$1 last=$2
     shift 2

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Every job file is submitted to a real Slurm, with a model so small that it is trained in a moment: by
-# sbatch as it is, by itself, as an array, as a chain, and from a session of salloc.
+# Every job file is submitted to a real Slurm, with a model so small that it is trained in a moment:
+# by sbatch as it is, by itself, as an array, as a chain, and from a session of salloc.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 
@@ -78,8 +78,9 @@ COMMANDS
     [ "$(grep -c '^ iteration *2/' "$work/session")" -eq 2 ]
 }
 
-# Slurm looks at the options of a job when it is submitted.  Two nodes with the most CPUs and GPUs that a machine
-# of the table has: a job that asks for more of them is made smaller, everything else is as it is.
+# Slurm looks at the options of a job when it is submitted.  Two nodes with the most CPUs and GPUs
+# that a machine of the table has: a job that asks for more of them is made smaller, everything else
+# is as it is.
 each_cluster=$work/each/cluster
 each() { timeout -k 30 "$slurm_limit" "$slurm_cluster" --dir "$each_cluster" "$@"; }
 cat >"$work/submit-all" <<'END'

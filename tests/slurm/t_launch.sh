@@ -47,7 +47,8 @@ fence() {
 }
 check "a fence that may crash, before ranks are started over it" fence
 
-# Tensor parallelism: groups of two fit on nodes with two ranks, unless the ranks are dealt out in turn.
+# Tensor parallelism: groups of two fit on nodes with two ranks, unless the ranks are dealt out in
+# turn.
 fails "a tensor-parallel group over two nodes" 64 "use --tensor-model-parallel-size 2" \
     slurm srun -N 2 --ntasks-per-node=2 "$program" train $model --tensor-model-parallel-size 4
 fails "neighbours on different nodes" 64 "srun --distribution=block" \

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Four ranks on the four nodes of a virtual cluster, of which one is slow, has a weight that is no number, stops, or is
-# killed: it is named with its node, within five iterations or five seconds after the time limit.
+# Four ranks on the four nodes of a virtual cluster, of which one is slow, has a weight that is no
+# number, stops, or is killed: it is named with its node, within five iterations or five seconds
+# after the time limit.
 . "$srcdir/tests/tap.sh"
 only_with_all
 . "$srcdir/tests/slurm/slurm.sh"
@@ -17,8 +18,8 @@ model="--num-layers 4 --hidden-size 32 --num-attention-heads 4 --seq-length 32 -
 # Nodes of the job before are not idle at once where a rank of it was stopped or killed.
 idle() { [ "$(slurm sinfo -h -p batch -o '%T %D')" = "idle 4" ]; }
 
-# trained NAME OPTION...: a rank on each node, which begins with the library in $library; its log is $work/NAME.log.  In a
-# job of its own, which is over when the command is.
+# trained NAME OPTION...: a rank on each node, which begins with the library in $library; its log is
+# $work/NAME.log.  In a job of its own, which is over when the command is.
 library=
 trained() {
     name=$1
@@ -66,8 +67,8 @@ of_rank() {
 trains() { grep -qs '^ iteration *3/' "$work/$1.log"; }
 ended() { ! kill -0 "$1" 2> /dev/null; }
 
-# lose NAME RANK SIGNAL TEXT: a run, of which one rank gets a signal while it trains, until it has ended.  $seconds are those
-# from the signal to the line of the log with TEXT, rounded up.
+# lose NAME RANK SIGNAL TEXT: a run, of which one rank gets a signal while it trains, until it has
+# ended.  $seconds are those from the signal to the line of the log with TEXT, rounded up.
 lose() {
     rm -rf "${work:?}/$1" "$work/$1.log"
     trained "$1" --pipeline-model-parallel-size 2 --train-iters 1000000 --distributed-timeout-minutes "${limit}s" \
@@ -101,7 +102,8 @@ flight() { "$trireme" report --flight "$work/$1" > "$work/$1.text" 2>&1; cat "$w
 recorded() { flight stopped | grep -q '^  rank 1 on n2 \(did not answer\|left no record\)'; }
 check "and by the flight records of the others" recorded
 
-# With KillOnBadExit Slurm ends the others as soon as one is gone, as PMIx does, and says which one that was.
+# With KillOnBadExit Slurm ends the others as soon as one is gone, as PMIx does, and says which one
+# that was.
 killed() { in_time killed 3 KILL 'srun: error: n4: task 3: Killed'; }
 check "a rank that is killed is named by srun with its node, in that time" killed
 missing() { flight killed | grep -q '^  rank 3 on n4 left no record: it was killed'; }

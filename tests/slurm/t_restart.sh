@@ -1,16 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# What interrupts jobs: a rank that is killed, a rank that hangs, a node that dies, scancel, the time limit, a
-# signal before it, preemption.  Each time the chain goes on by itself from the last checkpoint, the losses
-# are, as text, those of a run that nothing interrupted, and the log says what happened, and where.
+# What interrupts jobs: a rank that is killed, a rank that hangs, a node that dies, scancel, the
+# time limit, a signal before it, preemption.  Each time the chain goes on by itself from the last
+# checkpoint, the losses are, as text, those of a run that nothing interrupted, and the log says
+# what happened, and where.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 
 with_jobs "virtual 2 2 16 --bf16"
 
-# How long an iteration takes is the delay of the network, which a file of its own says for each case: long at
-# the first start, so that there is time to interrupt it, and nothing at the next ones.
+# How long an iteration takes is the delay of the network, which a file of its own says for each
+# case: long at the first start, so that there is time to interrupt it, and nothing at the next
+# ones.
 cat >"$work/tiny.args" <<'ARGS'
 --num-layers 2 --hidden-size 32 --num-attention-heads 4
 --seq-length 16 --max-position-embeddings 16 --vocab-size 100 --tokenizer-type NullTokenizer --backend cpu
@@ -21,9 +23,10 @@ cat >"$work/tiny.args" <<'ARGS'
 ARGS
 delay() { echo "--slow-latency $2" >"$work/$1.speed"; }
 
-# start CASE FILE MS NODES WORD...: a job of 2 ranks on each of two nodes, not of NODES, whose name, log and
-# run are CASE, with a delay of MS; the words are options of sbatch up to --, and of trireme after it.  Until it
-# has begun to train.  It is the first link of a chain, or element of an array; the others find what it left to do.
+# start CASE FILE MS NODES WORD...: a job of 2 ranks on each of two nodes, not of NODES, whose name,
+# log and run are CASE, with a delay of MS; the words are options of sbatch up to --, and of trireme
+# after it.  Until it has begun to train.  It is the first link of a chain, or element of an array;
+# the others find what it left to do.
 start() {
     start_case=$1 start_file=$2 start_options="--nodes=2 --exclude=$4 --job-name=$1 --output=$1-%j.out"
     delay "$1" "$3"
@@ -44,7 +47,8 @@ start() {
 }
 number() { sed -n 's/^Submitted batch job //p' "$work/$1.submitted"; }
 
-# Of all links of a chain, or elements of an array; those that are on the way to be queued again, too.
+# Of all links of a chain, or elements of an array; those that are on the way to be queued again,
+# too.
 log_of() { cat "$work/$1"-*.out 2>/dev/null; }
 says() { log_of "$1" | grep -qE -e "$2" || { echo "$1 does not say: $2"; return 1; }; }
 trains() { says "$1" '^training \.\.\.' >/dev/null; }
@@ -135,8 +139,8 @@ job_without_node() {
         cluster node-boot "$(dead_node)"
 }
 
-# The element that is cancelled saves, and the next one goes on.  Signals reach nodes one after the other, and the first rank
-# that has one is named.
+# The element that is cancelled saves, and the next one goes on.  Signals reach nodes one after the
+# other, and the first rank that has one is named.
 cancelled() {
     start cancel gpt2-345m.sbatch 10 n[4-8] --array=1-3%1 && reached cancel 7 || return 1
     slurm scancel "${job}_1" || return 1
@@ -154,8 +158,8 @@ preempted() {
         says preempt '^> rank [0-9]* on n[1-3] received SIGTERM; heard after iteration [0-9]*$'
 }
 
-# These wait for Slurm's clock, so they begin first and are looked at last.  A limit is a minute at least: the
-# run leaves when 42 seconds are left.
+# These wait for Slurm's clock, so they begin first and are looked at last.  A limit is a minute at
+# least: the run leaves when 42 seconds are left.
 limit_begins() {
     start limit gpt2-345m.sbatch 20 n[1-3,6-8] --array=1-20%1 --time=1 -- --exit-margin-in-mins 0.7
 }
@@ -165,8 +169,8 @@ limit() {
         says limit '^> start 1, job .* on n\[4-5\], stopped at iteration [0-9]*: job-end$'
 }
 
-# Slurm sends it up to a minute early, and the run must not leave by itself before.  By --signal=USR1@N all
-# ranks get it, with B: the batch script alone, which passes it on.
+# Slurm sends it up to a minute early, and the run must not leave by itself before.  By
+# --signal=USR1@N all ranks get it, with B: the batch script alone, which passes it on.
 signal_begins() {
     start "$1" gpt2-1.5b.sbatch 100 n[1-3,6-8] --time=3 "--signal=$2USR1@40" -- --exit-margin-in-mins 0.05
 }

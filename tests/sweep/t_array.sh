@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# `trireme sweep --sweep-array`: the text of its scripts, and what their tasks leave in a folder that they share, with an
-# sbatch that starts all tasks at once.  t_slurm.sh has the real one.
+# `trireme sweep --sweep-array`: the text of its scripts, and what their tasks leave in a folder
+# that they share, with an sbatch that starts all tasks at once.  t_slurm.sh has the real one.
 . "$srcdir/tests/tap.sh"
 command -v bash > /dev/null || skip_all "there is no bash, for which the scripts are"
 plan 31
@@ -61,7 +61,8 @@ check "--dry-run prints it" has '^#!/bin/bash$' "$work/text"
 check "and writes nothing" test ! -e "$work/job.sbatch" -a ! -e "$work/sweep"
 check "a task for each shape, three at a time" same "$(line array "$work/text")" "0-3%3"
 check "on the nodes that it needs" same "$(line nodes "$work/text") $(line ntasks-per-node "$work/text")" "2 2"
-# Two runs of 10 minutes and 10 seconds to end them, half a minute to start, and one that is kept free.
+# Two runs of 10 minutes and 10 seconds to end them, half a minute to start, and one that is kept
+# free.
 check "as long as its runs may take" same "$(line time "$work/text")" 22
 check "where the sweep was" same "$(line chdir "$work/text")" "$PWD"
 check "other options of sbatch have lines of their own" same "$(grep -e account -e gres -e comment "$work/text")" \

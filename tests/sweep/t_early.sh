@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# `trireme sweep --sweep-stop-early`: what a run is told, what becomes of one that leaves, and a real one of a shape
-# that is slower for certain, as each of its messages waits.
+# `trireme sweep --sweep-stop-early`: what a run is told, what becomes of one that leaves, and a
+# real one of a shape that is slower for certain, as each of its messages waits.
 . "$srcdir/tests/tap.sh"
 plan 20
 
@@ -19,8 +19,8 @@ ARGS
 
 ranks 1 "$trireme" train "@$work/tiny.args" --global-batch-size 8 --train-iters 10 --exit-interval 10 --log-interval 1 \
     --eval-iters 0 > "$work/log" 2>&1
-# start NAME word...: a run of trireme whose iterations take what `times` says of NAME, in milliseconds, and which leaves
-# after the seventh where that is more than --exit-slower-than.
+# start NAME word...: a run of trireme whose iterations take what `times` says of NAME, in
+# milliseconds, and which leaves after the seventh where that is more than --exit-slower-than.
 cat > "$work/start" <<'START'
 #!/bin/sh
 folder=${0%/*} name=$1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# `trireme sweep --sweep OPTION=V1,V2`: any option of training as a dimension; weak scaling; a budget of node-hours.
+# `trireme sweep --sweep OPTION=V1,V2`: any option of training as a dimension; weak scaling; a
+# budget of node-hours.
 . "$srcdir/tests/tap.sh"
 plan 26
 TRIREME_MACHINES=$srcdir/machines

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# `trireme sweep --sweep-repeats`: the order of runs, medians and intervals of times that the test says, and a sweep
-# that goes on.  The logs are of one real run; what they say of times is from a table, so that no clock counts.
+# `trireme sweep --sweep-repeats`: the order of runs, medians and intervals of times that the test
+# says, and a sweep that goes on.  The logs are of one real run; what they say of times is from a
+# table, so that no clock counts.
 . "$srcdir/tests/tap.sh"
 plan 21
 
@@ -17,8 +18,9 @@ ranks 1 "$trireme" train "@$work/tiny.args" --train-iters 4 --exit-interval 4 --
     > "$work/log" 2>&1
 check "a log" test "$(grep -c 'elapsed time per iteration' "$work/log")" = 4
 
-# start NAME ...: a run.  Its iterations take `base` and 0, 1, 2 and 3 ms more, where the line "NAME base" of times says
-# it.  It ends with code 3 where `crashes` names it, and asks the sweep to stop, and waits, where `stops` does.
+# start NAME ...: a run.  Its iterations take `base` and 0, 1, 2 and 3 ms more, where the line "NAME
+# base" of times says it.  It ends with code 3 where `crashes` names it, and asks the sweep to stop,
+# and waits, where `stops` does.
 cat > "$work/start" <<'START'
 #!/bin/sh
 folder=${0%/*}
@@ -49,7 +51,8 @@ check "an order for each repetition" same "$(wc -l < "$work/orders")" 20
 whole() { awk '{ delete seen; for (i = 1; i <= NF; i++) n += !seen[$i]++ } NF != 5 { bad = 1 } END { exit bad || n != 100 }' "$work/orders"; }
 check "each runs every shape once" whole
 check "they are not the same" test "$(sort -u "$work/orders" | wc -l)" -gt 10
-# Of 20 times any of five is the first, none of them is never with 0.8 ^ 20 each: 6 %, for which the seed is fixed.
+# Of 20 times any of five is the first, none of them is never with 0.8 ^ 20 each: 6 %, for which the
+# seed is fixed.
 check "no shape always runs later" same "$(cut -d ' ' -f 1 "$work/orders" | sort -u | wc -l)" 5
 orders > "$work/again"
 check "they are the same again" cmp "$work/orders" "$work/again"
@@ -85,8 +88,8 @@ sweep --sweep-tensor 1,2 --sweep-repeats 3 > "$work/text" 2>&1
 check "and goes on" same $? 0
 check "in the same order" same "$(sed 4d "$work/calls" | tr '\n' ' ')" "$(echo "$calls" | tr '\n' ' ')"
 check "with what it had" same "$(value iterations $one)" 9
-# Medians of iterations 2 to 4 are 2 ms above, so of three runs 107, 103 and 111, in any of which the median is with
-# 1 - 2 / 2^3.
+# Medians of iterations 2 to 4 are 2 ms above, so of three runs 107, 103 and 111, in any of which
+# the median is with 1 - 2 / 2^3.
 check "three runs: the median of their medians" same "$(value seconds_per_it $one)" 0.107
 check "and an interval that says how sure it is" has "\| +4 \| +1 \| +1 \| +1 \| +8 \| .* \| +0.107 \| 0.103-0.111 \(75 %\) \| +3 \|" \
     "$work/sweep/results.md"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# `trireme sweep` in the shell of a real salloc, and in the tasks of real job arrays, on two nodes of a virtual cluster.
+# `trireme sweep` in the shell of a real salloc, and in the tasks of real job arrays, on two nodes
+# of a virtual cluster.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/slurm/slurm.sh"
 slurm_start --nodes 2 --cpus 4 --gpus 0 --conf InactiveLimit=0

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# `trireme sweep`: which shapes, in which order, and that it outlives shapes that crash and hang, its own
-# end by any signal, and the end of its job.
+# `trireme sweep`: which shapes, in which order, and that it outlives shapes that crash and hang,
+# its own end by any signal, and the end of its job.
 . "$srcdir/tests/tap.sh"
 plan 71
 TRIREME_MACHINES=$srcdir/machines
@@ -20,8 +20,8 @@ ARGS
 sed -e 's/^memory-mib .*/memory-mib = 400/' -e 's/^context-mib .*/context-mib = 0/' \
     -e 's/^nccl-mib .*/nccl-mib = 0/' "$srcdir/machines/h200.conf" > "$work/small.conf"
 
-# How ranks are started: it notes the run, and crashes or hangs where the test asks for it.  A hanging one does
-# not hear SIGTERM and has a child, as mpiexec has.
+# How ranks are started: it notes the run, and crashes or hangs where the test asks for it.  A
+# hanging one does not hear SIGTERM and has a child, as mpiexec has.
 cat > "$work/start" <<'START'
 #!/bin/sh
 name=$1 ranks=$2 folder=${0%/*}
@@ -94,7 +94,8 @@ check "besides equal ones" same "$(grep -c '/start tp' "$work/text")" 2
 sweep --dry-run --sweep-tensor 2,4 --sweep-bucket-size 5000,20000 > "$work/text" 2>&1
 check "so are sizes of buckets, where there are replicas" same "$(sed -n 's/^# \(tp[^:]*\): .*/\1/p' "$work/text" | sort | tr '\n' ' ')" \
     "tp2-pp1-dp2-mbs1-gbs8-bucket20000 tp2-pp1-dp2-mbs1-gbs8-bucket5000 tp4-pp1-dp1-mbs1-gbs8 "
-# One that is measured, with Horovod's file of it: 4 (12 h^2 + 13 h) + 2 h + (256 + 32) h parameters of h = 32, in fp16.
+# One that is measured, with Horovod's file of it: 4 (12 h^2 + 13 h) + 2 h + (256 + 32) h parameters
+# of h = 32, in fp16.
 sweep --sweep-folder "$work/buckets" --ranks 2 --sweep-bucket-size 5000,20000 --sweep-iters 2 --fp16-allreduce \
     --autotune-log "$work/autotune.csv" > "$work/text" 2>&1
 check "the fastest is named with its options" has \

@@ -13,7 +13,8 @@ below() { awk -v n="$1" -v u="$2" 'BEGIN { print int(n * u) }'; }
 # count PATTERN LOG: lines of a log so far.
 count() { grep -c "$1" "$2"; }
 
-# until_lines LOG LAUNCHER N PATTERN: until the log has N such lines, at once when the last one comes.
+# until_lines LOG LAUNCHER N PATTERN: until the log has N such lines, at once when the last one
+# comes.
 until_lines() {
     mkfifo "$work/lines.$tries"
     tail -n +1 -f --pid="$2" "$1" > "$work/lines.$tries" &
@@ -24,8 +25,9 @@ until_lines() {
     [ "$(wc -l < "$work/lines")" -eq "$3" ]
 }
 
-# kill_one LOG LAUNCHER TRY: SIGKILL to one rank; its launcher then ends the others.  Half of the deaths
-# come up to KILL_WITHIN seconds (0.015) after the beginning of a save, half after some iterations; TRY says when and whom.
+# kill_one LOG LAUNCHER TRY: SIGKILL to one rank; its launcher then ends the others.  Half of the
+# deaths come up to KILL_WITHIN seconds (0.015) after the beginning of a save, half after some
+# iterations; TRY says when and whom.
 kill_one() {
     kill_when=$(random "$3") kill_whom=$(random $(($3 + 100000)))
     if [ $(($3 % 2)) -eq 0 ]; then
@@ -41,8 +43,8 @@ kill_one() {
     [ -n "$victim" ] && kill -KILL "$victim"
 }
 
-# kill_often KILLS NAME COMMAND...: until so many deaths, then let it live.  Its log is $work/NAME.log;
-# sets kills, and finished to yes or no.
+# kill_often KILLS NAME COMMAND...: until so many deaths, then let it live.  Its log is
+# $work/NAME.log; sets kills, and finished to yes or no.
 tries=0
 kill_often() {
     often_kills=$1 often_log=$work/$2.log often_tries=0
@@ -63,9 +65,9 @@ kill_often() {
     done
 }
 
-# same_losses WHOLE OTHER N LEAST: the lines of OTHER's log, at least LEAST, are among the N of WHOLE's.
-# When a rank dies mpiexec swallows lines that it had not yet forwarded, so not all need be there; those
-# that are must be the same.
+# same_losses WHOLE OTHER N LEAST: the lines of OTHER's log, at least LEAST, are among the N of
+# WHOLE's. When a rank dies mpiexec swallows lines that it had not yet forwarded, so not all need be
+# there; those that are must be the same.
 same_losses() {
     losses "$work/$1.log" "$3" > "$work/$1.losses"
     losses "$work/$2.log" "$3" > "$work/$2.losses"
@@ -79,8 +81,8 @@ rank_sums() {
     (cd "$1/$rank_sums_at" && find . -name 'rank-*' -exec sha256sum {} + | sort)
 }
 
-# same_weights WHOLE OTHER: the newest checkpoints have the same tensors and files of ranks, and the other
-# is whole.
+# same_weights WHOLE OTHER: the newest checkpoints have the same tensors and files of ranks, and the
+# other is whole.
 same_weights() {
     for same in "$1" "$2"; do
         { sums "$work/$same" && rank_sums "$work/$same"; } > "$work/$same.sums"

@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154
 # SPDX-License-Identifier: BSD-3-Clause
-# Common to the tests of `trireme train`: a dataset with something to learn, a small model, and how to
-# read a log.  Source after tap.sh.
+# Common to the tests of `trireme train`: a dataset with something to learn, a small model, and how
+# to read a log.  Source after tap.sh.
 
 # small_corpus: $work/corpus_text_document, the same everywhere.
 small_corpus() {
@@ -16,8 +16,8 @@ small_corpus() {
         "$work/text.txt" > "$work/build.log" 2>&1
 }
 
-# small RANKS OPTION...: train the small model.  refused RANKS OPTION...: look at options that so many ranks would refuse
-# before they train; one process says the same sentence as many.
+# small RANKS OPTION...: train the small model.  refused RANKS OPTION...: look at options that so
+# many ranks would refuse before they train; one process says the same sentence as many.
 small() {
     small_by="ranks $1" small_only=
     shift
@@ -55,8 +55,8 @@ close_losses() {
 # sums DIR: every tensor of its newest checkpoint with its checksum.
 sums() { "$trireme" ckpt show "$1" | grep " checksum "; }
 
-# rank_pids PID: the ranks below a launcher in the background.  The shell that stands between may or may
-# not be there, so look one level deeper until there are processes of that name.
+# rank_pids PID: the ranks below a launcher in the background.  The shell that stands between may or
+# may not be there, so look one level deeper until there are processes of that name.
 rank_pids() {
     rank_pids_of=$(pgrep -P "$1")
     for pid in $rank_pids_of; do
@@ -64,10 +64,11 @@ rank_pids() {
     done
 }
 
-# lose_rank RANK PATTERN SIGNAL OPTION...: train on four ranks, with the log in $work/log and the run in $work/run, stop one
-# when the log has a line with PATTERN, and send it a signal other than STOP when the others have come to wait for it.  Where
-# the machine is so busy that ranks wait for one another for longer than the limit before that, it is longer the next time.
-# What hangs all the same is ended after four minutes.  The exit code of the launcher is in $code.
+# lose_rank RANK PATTERN SIGNAL OPTION...: train on four ranks, with the log in $work/log and the
+# run in $work/run, stop one when the log has a line with PATTERN, and send it a signal other than
+# STOP when the others have come to wait for it.  Where the machine is so busy that ranks wait for
+# one another for longer than the limit before that, it is longer the next time. What hangs all the
+# same is ended after four minutes.  The exit code of the launcher is in $code.
 lose_rank() {
     for limit in 3 15 75; do
         lose_once "$@" --distributed-timeout-minutes "${limit}s" && return
@@ -101,8 +102,8 @@ lose_once() {
     return $stopped
 }
 
-# resume_half RUN N NAME OPTION...: RUN goes on in a copy of $work/half, whose log is $work/half.log.  Its log is
-# shown; the losses of both, of N iterations, are in $work/NAME.losses.
+# resume_half RUN N NAME OPTION...: RUN goes on in a copy of $work/half, whose log is
+# $work/half.log.  Its log is shown; the losses of both, of N iterations, are in $work/NAME.losses.
 resume_half() {
     resume_run=$1 resume_iterations=$2 resume_name=$3
     shift 3
@@ -115,7 +116,8 @@ resume_half() {
     return $resume_code
 }
 
-# saves FOLDER TRIES: until a run in the background has saved a checkpoint there; tenths of a second at most.
+# saves FOLDER TRIES: until a run in the background has saved a checkpoint there; tenths of a second
+# at most.
 saves() {
     saves_tries=0
     while [ ! -s "$1/latest_checkpointed_iteration.txt" ] && [ $saves_tries -lt "$2" ]; do
@@ -124,7 +126,8 @@ saves() {
     done
 }
 
-# iterates LOG: until the log of a run in the background has a line of an iteration; two minutes at most.
+# iterates LOG: until the log of a run in the background has a line of an iteration; two minutes at
+# most.
 iterates() {
     iterates_tries=0
     while ! grep -q '^ iteration' "$1" && [ $iterates_tries -lt 1200 ]; do

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# --optimizer 8bit-adam as a user meets it: offloaded it has the bits of a run on the device, in other layouts the same
-# losses but for blocks that are cut elsewhere; a run that is killed resumes to the bit; checkpoints go to adam and back;
-# what makes no sense is refused; and a plan counts its bytes.
+# --optimizer 8bit-adam as a user meets it: offloaded it has the bits of a run on the device, in
+# other layouts the same losses but for blocks that are cut elsewhere; a run that is killed resumes
+# to the bit; checkpoints go to adam and back; what makes no sense is refused; and a plan counts its
+# bytes.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 . "$srcdir/tests/train/broken.sh"
@@ -38,7 +39,8 @@ stages() {
 }
 check "two stages: the same losses" stages
 
-# In blocks that begin elsewhere another element is the largest: a code may be the next one, 0.7 % of the scale and less.
+# In blocks that begin elsewhere another element is the largest: a code may be the next one, 0.7 %
+# of the scale and less.
 close() {
     run "$@" && close_losses "$work/one.losses" "$work/$1.losses" 1e-3
 }
@@ -88,8 +90,8 @@ fails "blocks of another size" 64 "2048" refused 1 --train-iters 1 --optimizer 8
 fails "tiles that are no block" 64 "give 2048 or more" refused 1 --train-iters 1 --optimizer 8bit-adam \
     --adam8bit-block 2048 --offload-optimizer cpu --offload-tile 1024
 
-# Bytes of the optimizer: m and v of the matrices of each layer, 4096 elements and more, are codes and 4 bytes for each
-# block; all of it a multiple of 64.
+# Bytes of the optimizer: m and v of the matrices of each layer, 4096 elements and more, are codes
+# and 4 bytes for each block; all of it a multiple of 64.
 dry() {
     "$trireme" train --dry-run --num-layers 2 --hidden-size 256 --num-attention-heads 4 --seq-length 64 --lr 1e-3 \
         --max-position-embeddings 64 --vocab-size 1000 --micro-batch-size 1 --global-batch-size 1 --train-iters 1 "$@" |

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2034,SC2154,SC1091,SC2086
-# --async-save: what is saved while training goes on is what a save between iterations has, to the bit, in layouts in
-# which ranks write rows together, hold shards, or have the optimizer elsewhere; a run that is killed while it is
-# written goes on from a whole checkpoint, to the bit; the copy is in the memory plan.
+# --async-save: what is saved while training goes on is what a save between iterations has, to the
+# bit, in layouts in which ranks write rows together, hold shards, or have the optimizer elsewhere;
+# a run that is killed while it is written goes on from a whole checkpoint, to the bit; the copy is
+# in the memory plan.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 . "$srcdir/tests/train/broken.sh"

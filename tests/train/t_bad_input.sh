@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
 # Everything that a user can get wrong gives one sentence and the exit code of its kind: 64 usage,
-# 65 data, 69 resources, 70 a loss that is not finite, 74 input and output.  All ranks stop together.
+# 65 data, 69 resources, 70 a loss that is not finite, 74 input and output.  All ranks stop
+# together.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 39

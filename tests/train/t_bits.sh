@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The bits that runs computed when tests/golden/bits.txt was last written.  Here the plain loops of this build;
-# tests/run --all also makes programs for each kind of processor.
+# The bits that runs computed when tests/golden/bits.txt was last written.  Here the plain loops of
+# this build; tests/run --all also makes programs for each kind of processor.
 . "$srcdir/tests/tap.sh"
 
 if [ -n "${TR_TEST_ALL:-}" ]; then

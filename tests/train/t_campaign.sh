@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Many kills and many damaged checkpoints, in four layouts: each run ends with the losses, norms, weights and
-# files of ranks of the run that nothing happened to.  TR_TEST_KILLS (50) says how often each layout is
-# killed, TR_TEST_DAMAGES (100) how many checkpoints are damaged, TR_TEST_SEED which.
+# Many kills and many damaged checkpoints, in four layouts: each run ends with the losses, norms,
+# weights and files of ranks of the run that nothing happened to.  TR_TEST_KILLS (50) says how often
+# each layout is killed, TR_TEST_DAMAGES (100) how many checkpoints are damaged, TR_TEST_SEED which.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 only_with_all
@@ -31,7 +31,8 @@ train() {
         --save-interval 2 "$@"
 }
 
-# killed MODE: in runs of 100 iterations one after the other, each killed as often as it lives long enough.
+# killed MODE: in runs of 100 iterations one after the other, each killed as often as it lives long
+# enough.
 killed() {
     train "$1" 100 "$work/$1" --keep-last 2 > "$work/$1.log" 2>&1 || { cat "$work/$1.log"; return 1; }
     killed_all=0 killed_runs=0
@@ -73,7 +74,8 @@ damage() {
     echo "$damage_how of $1" >> "$work/damages"
 }
 
-# damaged NUMBER: a file of a checkpoint of some mode; now and then also one of the checkpoint before.
+# damaged NUMBER: a file of a checkpoint of some mode; now and then also one of the checkpoint
+# before.
 damaged() {
     n=$1
     case $((n % 5)) in 0) mode=one ;; 1) mode=tensor ;; 2) mode=sharded ;; *) mode=cocktail ;; esac

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Sequence classification from GLUE's files: the same samples and metrics in any layout, after a stop and after a kill;
-# padded batches with compressed messages; frozen parameters; weights without such a head.
+# Sequence classification from GLUE's files: the same samples and metrics in any layout, after a
+# stop and after a kill; padded batches with compressed messages; frozen parameters; weights without
+# such a head.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 33
@@ -78,8 +79,8 @@ packed() {
 check "messages of 3 and 6 bits" packed --save "$work/packed"
 echo "$tap_out" > "$work/packed.log"
 check "learn as well" awk -v m="$(number "$work/packed.log")" 'BEGIN { exit !(m >= 0.6) }'
-# An iteration has 4 micro-batches of 4 x 12 x 32 numbers: of 3 and of 6 bits, and each 32 scales of 16.  Samples that the
-# first epoch left out: none, since 32 iterations take all 512.
+# An iteration has 4 micro-batches of 4 x 12 x 32 numbers: of 3 and of 6 bits, and each 32 scales of
+# 16.  Samples that the first epoch left out: none, since 32 iterations take all 512.
 bytes() {
     [ "$(grep -c 'pipeline-forward (bytes): 24576 .*pipeline-backward (bytes): 24576 ' "$work/packed.log")" = 32 ] &&
         [ "$(grep -c 'pipeline-forward (bytes): 2560 .*pipeline-backward (bytes): 4864 ' "$work/packed.log")" = 64 ]

@@ -1,11 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Messages of few bits cost nothing where their error is fed back: on a toy CoLA, over three epochs, Matthews' correlation
-# with 3 bits forward (delta) and 6 backward differs from that of fp32 by at most 2 standard errors of five seeds,
-# and without the feedback (fixpoint, 3 bits forward) by more.  Differences are those of runs with the same seed.  The
-# embedding is frozen and eight channels wide, so that it cannot grow to what 3 bits by themselves leave of it; `ref` has the
-# same bits on every machine.
+# Messages of few bits cost nothing where their error is fed back: on a toy CoLA, over three epochs,
+# Matthews' correlation with 3 bits forward (delta) and 6 backward differs from that of fp32 by at
+# most 2 standard errors of five seeds, and without the feedback (fixpoint, 3 bits forward) by more.
+# Differences are those of runs with the same seed.  The embedding is frozen and eight channels
+# wide, so that it cannot grow to what 3 bits by themselves leave of it; `ref` has the same bits on
+# every machine.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 only_with_all

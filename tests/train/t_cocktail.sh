@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Replicas that differ: a run that stops and resumes is the run that never stopped, in every layout of four
-# ranks; whether exchange and computation overlap changes nothing; and what a user can get wrong.
+# Replicas that differ: a run that stops and resumes is the run that never stopped, in every layout
+# of four ranks; whether exchange and computation overlap changes nothing; and what a user can get
+# wrong.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 57
@@ -38,7 +39,8 @@ half() {
 # How many files of ranks there are.
 rank_files() { find "$1" -name 'rank-0000[0-3].replica' | wc -l; }
 
-# resumes NAME OPTION...: after a stop.  goes_on NAME OPTION...: from a checkpoint of the run itself.
+# resumes NAME OPTION...: after a stop.  goes_on NAME OPTION...: from a checkpoint of the run
+# itself.
 resumes() {
     resumes_name=$1
     shift
@@ -71,7 +73,8 @@ check "replicas that exchange nothing, too" goes_on local --dp-mode local --trai
 check "without loss, too" goes_on exact --dp-mode cocktail_sgd --quant-bits 32 --topk-ratio 1 \
     --randomp-ratio 1
 
-# The files of ranks belong to places, so the other order of ranks goes on with the same bits; other stages do not.
+# The files of ranks belong to places, so the other order of ranks goes on with the same bits; other
+# stages do not.
 in_order() {
     small 4 $cocktail --pipeline-model-parallel-size 2 --random-method random_wo_replacement \
         --train-iters 10 --load "$work/d2p2.half" --save "$work/order" "$@" > "$work/order.log" 2>&1 ||
@@ -136,8 +139,8 @@ check "two iterations of warm-up are those of allreduce" warm
 close() { close_losses "$work/plain.losses" "$work/$1.losses" 0.02; }
 check "losses stay near those of allreduce" close d4
 
-# A batch of 8 is 4 micro-batches of each of 2 replicas: a sum is 8 times the mean, or 4 times where gradients
-# stay with their replica.
+# A batch of 8 is 4 micro-batches of each of 2 replicas: a sum is 8 times the mean, or 4 times where
+# gradients stay with their replica.
 summed() {
     summed_times=$1
     shift
@@ -216,8 +219,8 @@ damage sh -c 'printf x | dd of=rank-00002.replica bs=1 seek=5000 conv=notrunc 2>
 fails "a damaged file" 65 "does not have its checksum" resume_damaged
 fails "verify compares checksums" 65 "weights does not have its checksum" verify "$work/damaged"
 
-# Of a checkpoint whose files of ranks cannot be used the run goes back to one before, here twice: to one that
-# lacks the file of the first rank, and to one of the warm-up, which has none.
+# Of a checkpoint whose files of ranks cannot be used the run goes back to one before, here twice:
+# to one that lacks the file of the first rank, and to one of the warm-up, which has none.
 back() {
     back="small 2 $cocktail --train-iters 6"
     $back --save "$work/back" --save-interval 2 > "$work/back.log" 2>&1 || { cat "$work/back.log"; return 1; }
@@ -252,7 +255,8 @@ fails "a distance that draws nothing" 64 "--quant-min-stochastic-distance 0.6" r
     --quant-min-stochastic-distance .6 "$once"
 fails "draws of another mode" 64 "--quant-stochastic" refused 2 --quant-stochastic "$once"
 
-# Draws follow from the seed, the replica and the round: the same with other threads and after a stop.
+# Draws follow from the seed, the replica and the round: the same with other threads and after a
+# stop.
 drawn() {
     small 2 $cocktail --quant-bits 3 --quant-stochastic --train-iters 6 "$@"
 }
@@ -282,8 +286,8 @@ told() {
 }
 check "the environment of its authors is read" told
 
-# The bytes of the formula, on two replicas: R = 0.1 (1 + 0.2 (4 + 16/128)), or near it where counts are
-# rounded down.
+# The bytes of the formula, on two replicas: R = 0.1 (1 + 0.2 (4 + 16/128)), or near it where counts
+# are rounded down.
 counted() {
     small 2 $cocktail --train-iters 4 > "$work/counted.log" 2>&1
     cat "$work/counted.log"

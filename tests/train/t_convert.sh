@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A checkpoint does not tell in which layout, precision or distribution of the optimizer it was saved.
+# A checkpoint does not tell in which layout, precision or distribution of the optimizer it was
+# saved.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 13
@@ -11,8 +12,8 @@ half="$work/half"
 check "6 of 12 iterations, saved" small 1 --train-iters 12 --exit-interval 6 --save "$half"
 sums "$half" > "$work/half.sums"
 
-# Loaded and saved again in another layout, precision and distribution: the same masters and moments,
-# to the bit.
+# Loaded and saved again in another layout, precision and distribution: the same masters and
+# moments, to the bit.
 converts() {
     small "$@" --load "$half" --train-iters 6 --override-opt-param-scheduler \
         --save "$work/again" > "$work/again.log" 2>&1 || { cat "$work/again.log"; return 1; }

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# `trireme ctl`: a run is asked where it stands, to save, to tell what it does, to stop, from outside.  One
-# run at a time writes into a folder, and a killed one leaves nothing in the way of the next.
+# `trireme ctl`: a run is asked where it stands, to save, to tell what it does, to stop, from
+# outside.  One run at a time writes into a folder, and a killed one leaves nothing in the way of
+# the next.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 32

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --dry-run takes the options of two public runs as they were written (GPT of 7.5B on 16 and of 30B on 64
-# V100 of Jean Zay, May 2021) and says what their ranks hold; the number of parameters is the closed form.
+# --dry-run takes the options of two public runs as they were written (GPT of 7.5B on 16 and of 30B
+# on 64 V100 of Jean Zay, May 2021) and says what their ranks hold; the number of parameters is the
+# closed form.
 . "$srcdir/tests/tap.sh"
 plan 12
 
@@ -53,8 +54,9 @@ jean_zay() {
         "$@"
 }
 
-# counts LAYERS HIDDEN SEQUENCE STAGES: per layer 12 h^2 / t + h (6 + 7 / t); the first stage has its part
-# of 50688 words and the positions besides, the last one the final norm and its part of the words.
+# counts LAYERS HIDDEN SEQUENCE STAGES: per layer 12 h^2 / t + h (6 + 7 / t); the first stage has
+# its part of 50688 words and the positions besides, the last one the final norm and its part of the
+# words.
 counts() {
     jean_zay "$@" --dry-run --log-arguments > "$work/log" 2> "$work/warnings" || { cat "$work/warnings"; return 1; }
     h=$2 layer=$((3 * h * h + 6 * h + 7 * h / 4)) words=$((12672 * h)) stage=0

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --log-energy: joules of an iteration, watts and joules of a token in the log, in JSON lines and in a report.  The node
-# uses 2 J between two looks (tests/train/powercap.c), so numbers follow from how often one looks.
+# --log-energy: joules of an iteration, watts and joules of a token in the log, in JSON lines and in
+# a report.  The node uses 2 J between two looks (tests/train/powercap.c), so numbers follow from
+# how often one looks.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 
@@ -22,7 +23,8 @@ counted() {
         --log-energy --log-jsonl "$work/jsonl" > "$work/log" 2>&1
 }
 check "two ranks of a node, of which one counts" counted
-# 2 J in an interval, 4 J in the one with an evaluation, whose own are left out: halved by ranks and by iterations.
+# 2 J in an interval, 4 J in the one with an evaluation, whose own are left out: halved by ranks and
+# by iterations.
 fields() { sed -n 's/.*energy per GPU (J.iter.GPU): \([^ ]*\) .*energy per token (J.token): \([^ ]*\) .*/\1 \2/p' "$work/log"; }
 check "in the log" is "$(fields)" "0.5 7.812E-03
 0.5 7.812E-03

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Training by epochs: as many iterations as the text has, an evaluation of all of it after each epoch, and
-# what stops within an epoch resumes as the run that never stopped, or says why it cannot.
+# Training by epochs: as many iterations as the text has, an evaluation of all of it after each
+# epoch, and what stops within an epoch resumes as the run that never stopped, or says why it
+# cannot.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 28

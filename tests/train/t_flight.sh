@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# What ranks leave when a run hangs or loses one, and that `trireme report --flight` names the right rank.
+# What ranks leave when a run hangs or loses one, and that `trireme report --flight` names the right
+# rank.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 13

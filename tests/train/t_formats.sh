@@ -53,8 +53,8 @@ fails "not a number" 0 "number of nan iterations:   2" \
     small 1 --train-iters 6 --log-interval 2 --lr 1e30 --lr-warmup-fraction 0 \
     --clip-grad 1e30 --no-check-for-nan-in-loss-and-grad
 
-# In half precision with a scale that is too large: it falls at once by halves, and a skipped iteration
-# has neither loss nor norm.
+# In half precision with a scale that is too large: it falls at once by halves, and a skipped
+# iteration has neither loss nor norm.
 half() {
     small 2 --tensor-model-parallel-size 2 --train-iters 12 --fp16 --initial-loss-scale 67108864 \
         --hysteresis 1

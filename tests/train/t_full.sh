@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Output that was asked for and cannot be written: a run says so, saves, and ends with code 74; its last
-# checkpoint is whole.  The other verbs say so, too.
+# Output that was asked for and cannot be written: a run says so, saves, and ends with code 74; its
+# last checkpoint is whole.  The other verbs say so, too.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 [ -c /dev/full ] || skip_all "no /dev/full"
@@ -11,7 +11,8 @@ plan 20
 export OMP_NUM_THREADS=1
 check "a dataset is built" small_corpus
 
-# alone OPTION...: the small model on one rank that no launcher reads the output of; $before stands before it.
+# alone OPTION...: the small model on one rank that no launcher reads the output of; $before stands
+# before it.
 before=
 alone() {
     $before "$trireme" train --num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 \
@@ -19,8 +20,8 @@ alone() {
         --split 90,5,5 --micro-batch-size 1 --global-batch-size 4 --lr 0.002 --eval-iters 0 --log-interval 1 "$@"
 }
 
-# ended NAME WORDS: the run in $work/NAME did not come to its end, said WORDS on stderr, saved all that it
-# did, and that is whole.
+# ended NAME WORDS: the run in $work/NAME did not come to its end, said WORDS on stderr, saved all
+# that it did, and that is whole.
 ended() {
     grep -q "^trireme.*: error: .*$2.*; iteration [0-9]* is saved in $work/$1" "$work/$1.err" || return 1
     at=$(cat "$work/$1/latest_checkpointed_iteration.txt")

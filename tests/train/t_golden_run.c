@@ -8,18 +8,18 @@
 #include <string.h>
 
 /*
- * PyTorch's numbers (tests/golden) from every layout that the number of ranks allows: ten losses, ten
- * norms, all gradients of the first step and all parameters after the last.  Each rank compares the
- * part of each tensor that it holds, and of gradients what it owns.
+ * PyTorch's numbers (tests/golden) from every layout that the number of ranks allows: ten losses,
+ * ten norms, all gradients of the first step and all parameters after the last.  Each rank compares
+ * the part of each tensor that it holds, and of gradients what it owns.
  *
- * Tolerances of fp32: PyTorch's own float32 strays from the golden numbers, which are double, by 3e-7
- * in the losses and by up to 5e-6 in a final parameter, and these are four times that.  Gradients are
- * compared relative to the largest of their tensor, as in t_model.
- * Of halves: a number is rounded by up to 2^-12 (fp16) or 2^-9 (bf16) of itself at each of the some
- * thirty places that it goes through on its way, and errors add up as their squares do: six roundings
- * for a loss or a norm, and thirty for the worst of the thousands of elements of a gradient.  Adam
- * divides a gradient by its own size, so where one is mostly rounding its parameter strays: by one or
- * two of ten steps of 0.01 in fp16, by six in bf16.
+ * Tolerances of fp32: PyTorch's own float32 strays from the golden numbers, which are double, by
+ * 3e-7 in the losses and by up to 5e-6 in a final parameter, and these are four times that.
+ * Gradients are compared relative to the largest of their tensor, as in t_model. Of halves: a
+ * number is rounded by up to 2^-12 (fp16) or 2^-9 (bf16) of itself at each of the some thirty
+ * places that it goes through on its way, and errors add up as their squares do: six roundings for
+ * a loss or a norm, and thirty for the worst of the thousands of elements of a gradient.  Adam
+ * divides a gradient by its own size, so where one is mostly rounding its parameter strays: by one
+ * or two of ten steps of 0.01 in fp16, by six in bf16.
  */
 struct bounds {
     const char *options;
@@ -44,8 +44,8 @@ static enum tr_status golden_sample(struct tr_run *r, enum tr_split split, int64
     return TR_OK;
 }
 
-/* True if `flat` agrees with the golden tensors of that kind, within a tolerance that is relative to
-   the largest element or absolute; padding must be zero. */
+/* True if `flat` agrees with the golden tensors of that kind, within a tolerance that is relative
+   to the largest element or absolute; padding must be zero. */
 static bool agrees(const struct tr_run *r, const struct tr_tensor *flat, const char *kind,
                    double tolerance, double scale, bool gradient)
 {
@@ -139,7 +139,8 @@ static const struct way {
     {&bf16, "", "--sequence-parallel --checkpoint-activations"},
 };
 
-/* On eight ranks each layout goes every other way, its neighbours the others; with TR_TEST_ALL each goes all. */
+/* On eight ranks each layout goes every other way, its neighbours the others; with TR_TEST_ALL each
+   goes all. */
 static bool is_chosen(int layout, int way)
 {
     return world.size < 8 || (layout + way) % 2 == 0 || getenv("TR_TEST_ALL");

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# What users of Horovod know: gradients in fp16 on their way, the size of what is fused, a learning rate times the
-# replicas, and its variables.
+# What users of Horovod know: gradients in fp16 on their way, the size of what is fused, a learning
+# rate times the replicas, and its variables.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 22
@@ -65,7 +65,8 @@ option_wins() {
 }
 check "an option wins, and 0 is none" option_wins
 
-# The timeline of 2 replicas of one layer, in buckets of 5000: events of each bucket as it goes, B and E in pairs.
+# The timeline of 2 replicas of one layer, in buckets of 5000: events of each bucket as it goes, B
+# and E in pairs.
 timeline() {
     command -v python3 > /dev/null 2>&1 || { echo "python3 is not installed"; return 0; }
     timeline_name=$1
@@ -113,8 +114,8 @@ scattered_timeline() {
 }
 check "of sharded optimizer states" scattered_timeline
 
-# While it runs, until it has grown to 300 kB, and after SIGKILL it is an array.  A reader may come while two pages are
-# written, and looks once more.
+# While it runs, until it has grown to 300 kB, and after SIGKILL it is an array.  A reader may come
+# while two pages are written, and looks once more.
 running() {
     command -v python3 > /dev/null 2>&1 || return 0
     (HOROVOD_TIMELINE=$work/running.json small 2 --ddp-bucket-size 5000 --train-iters 1000000 > "$work/running.log" 2>&1) &

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A rank of a training run that stops (as one does whose node swaps, or whose file system is gone): all end
-# with the exit code that tells a job to start again, and one sentence says who was missing where.
+# A rank of a training run that stops (as one does whose node swaps, or whose file system is gone):
+# all end with the exit code that tells a job to start again, and one sentence says who was missing
+# where.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 10
@@ -10,7 +11,8 @@ host=$(uname -n)
 
 check "a dataset is built" small_corpus
 
-# stop_one RANK PATTERN OPTION...: stop one of four ranks when the log has a line with PATTERN; the exit code is in $code.
+# stop_one RANK PATTERN OPTION...: stop one of four ranks when the log has a line with PATTERN; the
+# exit code is in $code.
 stop_one() {
     rank=$1 pattern=$2
     shift 2

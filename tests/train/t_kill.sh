@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Nothing is lost: a run that is killed with SIGKILL at random moments, also while it saves, and started
-# again each time, ends with the losses, norms and weights of the run that was never broken, to the bit.
-# t_campaign.sh does it oftener and in other layouts, t_families stops every family without a kill.
+# Nothing is lost: a run that is killed with SIGKILL at random moments, also while it saves, and
+# started again each time, ends with the losses, norms and weights of the run that was never broken,
+# to the bit. t_campaign.sh does it oftener and in other layouts, t_families stops every family
+# without a kill.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 . "$srcdir/tests/train/broken.sh"

@@ -6,11 +6,12 @@
 #include <string.h>
 
 /*
- * The promise that nothing depends on the layout: for every factorisation of the world into W * P * D,
- * and interleaved where it can be, the losses of five iterations with dropout on are those of the
- * first layout.  Sums are taken in another order in each layout, so they differ by rounding; 1e-5 is
- * what ten steps of that may become, of which it sees five, and a single wrong dropout mask or weight shows at 1e-2.
- * A batch of 8 is as many micro-batches as eight stages with two chunks each need; TR_TEST_ALL asks for twice as many.
+ * The promise that nothing depends on the layout: for every factorisation of the world into W * P *
+ * D, and interleaved where it can be, the losses of five iterations with dropout on are those of
+ * the first layout.  Sums are taken in another order in each layout, so they differ by rounding;
+ * 1e-5 is what ten steps of that may become, of which it sees five, and a single wrong dropout mask
+ * or weight shows at 1e-2. A batch of 8 is as many micro-batches as eight stages with two chunks
+ * each need; TR_TEST_ALL asks for twice as many.
  */
 enum { ITERATIONS = 5, LAYERS = 16 };
 #define TOLERANCE 1e-5
@@ -73,8 +74,8 @@ static void same_losses(void **state)
     assert_all(layouts == (world.size == 8 ? 16 : layouts));
 }
 
-/* Tensor-parallel sums of the backward pass go on while gradients of weights are computed, or do not: no bit
-   differs. */
+/* Tensor-parallel sums of the backward pass go on while gradients of weights are computed, or do
+   not: no bit differs. */
 static void overlap_is_exact(void **state)
 {
     static const char *const ways[] = {"", "--bf16 --fp32-residual-connection --sequence-parallel"};

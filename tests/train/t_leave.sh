@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A run leaves by itself before its job ends, and on each signal it listens for; SAVE/state says how each
-# start ended, and a run that is finished ends at once.
+# A run leaves by itself before its job ends, and on each signal it listens for; SAVE/state says how
+# each start ended, and a run that is finished ends at once.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 23
@@ -68,7 +68,8 @@ else
     skip "the state is JSON" "no python3"
 fi
 
-# squeue SCRIPT: a squeue of our own, which the ranks find first: mpiexec puts folders before those of PATH.
+# squeue SCRIPT: a squeue of our own, which the ranks find first: mpiexec puts folders before those
+# of PATH.
 squeue() {
     printf '#!/bin/sh\necho "$*" >> "%s/asked"\n%s\n' "$work" "$1" > "$work/bin/squeue"
     # shellcheck disable=SC2016 # expanded when it runs

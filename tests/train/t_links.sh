@@ -1,17 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Compressed pipelines from the command line: what the log, JSON lines and a report say of them; a run that
-# stops or is killed goes on with the same bits with its activation caches, and without them, saying so, from the first
-# sight of each sample; mistakes are sentences.
+# Compressed pipelines from the command line: what the log, JSON lines and a report say of them; a
+# run that stops or is killed goes on with the same bits with its activation caches, and without
+# them, saying so, from the first sight of each sample; mistakes are sentences.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 38
 
 check "a dataset is built" small_corpus
 
-# 44 samples, 8 in an iteration: 5 iterations in an epoch.  The first epoch is sent as it is; the four samples
-# that it leaves out go uncompressed in a later one, in fp16.
+# 44 samples, 8 in an iteration: 5 iterations in an epoch.  The first epoch is sent as it is; the
+# four samples that it leaves out go uncompressed in a later one, in fp16.
 links() {
     links_ranks=$1
     shift
@@ -35,9 +35,9 @@ check "for how long they are not" \
 # A stage between others has 2 x 44 samples of 32 x 32 numbers in fp16: 0.17 MiB, and tables.
 check "the activation cache" said "> activation cache of a rank: at most 0.2 MiB of host memory"
 
-# 4 micro-batches over 3 links: 2 x 32 x 32 numbers each, in floats; then 3 bits and a half for each of the
-# 32 channels, 8 bits and the same.  Of a micro-batch with a new sample the other one has 384 + 64 bytes, and
-# the new one 2048.
+# 4 micro-batches over 3 links: 2 x 32 x 32 numbers each, in floats; then 3 bits and a half for each
+# of the 32 channels, 8 bits and the same.  Of a micro-batch with a new sample the other one has 384
+# + 64 bytes, and the new one 2048.
 traffic() {
     grep '^traffic | ' "$work/whole.log" > "$work/traffic" || return 1
     [ "$(wc -l < "$work/traffic")" = 20 ] &&

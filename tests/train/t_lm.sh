@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A language-model run as AC-SGD's: rows of WikiText detokenized and joined, blocks, epochs, the perplexity of whole
-# batches of the test text after each one as transformers has it (tests/golden/make_lm.py), on several layouts.
+# A language-model run as AC-SGD's: rows of WikiText detokenized and joined, blocks, epochs, the
+# perplexity of whole batches of the test text after each one as transformers has it
+# (tests/golden/make_lm.py), on several layouts.
 . "$srcdir/tests/tap.sh"
 trireme=$PWD/trireme
 srcdir=$(cd "$srcdir" && pwd)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# The log of a real run: Megatron's lines in Megatron's order, from one rank each, and times that add up.
+# The log of a real run: Megatron's lines in Megatron's order, from one rank each, and times that
+# add up.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 16
@@ -69,8 +70,9 @@ in_order() {
 }
 check "the lines that scripts look for, in Megatron's order" in_order
 
-# Parts that do not overlap, as telemetry/timers.def says: all but batch-generator and optimizer-*.  On a busy machine a
-# rank now and then loses its core between two of them, so it is one line at least of four.
+# Parts that do not overlap, as telemetry/timers.def says: all but batch-generator and optimizer-*.
+# On a busy machine a rank now and then loses its core between two of them, so it is one line at
+# least of four.
 adds_up() {
     awk '/^ iteration /{ match($0, /\(ms\): [0-9.]+/); elapsed = substr($0, RSTART + 6, RLENGTH - 6) }
     /^time \(ms\) \| forward-compute/ {
@@ -103,8 +105,8 @@ names_of_2021() {
 no_new_names() { [ -z "$(names_of_2021)" ] || { names_of_2021; return 1; }; }
 check "no names of timers that 2021 lacks" no_new_names
 
-# What the study of May 2021 on Jean Zay printed with --fp16, on the last rank of a pipeline, and what its options
-# print here, at a toy size: the same names in the same order.
+# What the study of May 2021 on Jean Zay printed with --fp16, on the last rank of a pipeline, and
+# what its options print here, at a toy size: the same names in the same order.
 cat > "$work/study" <<'END'
 time (ms) | forward-compute: 53.79 | forward-recv: 38.38 | backward-compute: 138.84 | backward-send: 0.28 | backward-send-forward-recv: 2.60 | backward-params-all-reduce: 10.17 | backward-embedding-all-reduce: 135.50 | optimizer-copy-to-main-grad: 4.48 | optimizer-unscale-and-check-inf: 12.63 | optimizer-clip-main-grad: 8.62 | optimizer-copy-main-to-model-params: 4.42 | optimizer: 49.42 | batch-generator: 2.35
 END
@@ -156,7 +158,8 @@ check "is not mentioned where it is not asked for" not_mentioned
 
 # ---- the short form ----
 
-# Without --log-arguments: what programs read of set-up, and of the arguments what was given and what reports read.
+# Without --log-arguments: what programs read of set-up, and of the arguments what was given and
+# what reports read.
 check "a short log" small 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --train-iters 43 \
     --save "$work/short" --adam-beta2 .99
 echo "$tap_out" > "$work/short.log"

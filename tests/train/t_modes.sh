@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Modes of replicas: a run that is killed with SIGKILL at random moments, also while it saves, and started again each
-# time, ends with the losses, norms, weights and moments of the run that was never broken, to the bit.  And the
-# checkpoint of a lossless one goes on in the next lossless mode, with TR_TEST_ALL in three others, with the same losses
-# but for rounding.  Each mode twice, and with TR_TEST_ALL 20 times, five in each of four layouts; TR_TEST_KILLS, of a layout, and
+# Modes of replicas: a run that is killed with SIGKILL at random moments, also while it saves, and
+# started again each time, ends with the losses, norms, weights and moments of the run that was
+# never broken, to the bit.  And the checkpoint of a lossless one goes on in the next lossless mode,
+# with TR_TEST_ALL in three others, with the same losses but for rounding.  Each mode twice, and
+# with TR_TEST_ALL 20 times, five in each of four layouts; TR_TEST_KILLS, of a layout, and
 # TR_TEST_SEED set other numbers.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
@@ -37,8 +38,8 @@ rounded --dp-wire bf16
 adam8   --optimizer 8bit-adam --use-distributed-optimizer
 servers --dp-mode sharded_ps_compressed --dp-bits 4 --train-warmup-steps 3
 '
-# A row for each layout: name, relative tolerance of losses in another mode, ranks, options.  In bf16 one weight may
-# round otherwise, 2^-9 of it.
+# A row for each layout: name, relative tolerance of losses in another mode, ranks, options.  In
+# bf16 one weight may round otherwise, 2^-9 of it.
 layouts='
 replicas 1e-5 2
 '
@@ -50,7 +51,8 @@ stages   1e-5 6 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-la
 want=${TR_TEST_KILLS:-2} iterations=24 others=1
 [ -z "${TR_TEST_ALL:-}" ] || want=${TR_TEST_KILLS:-5} iterations=40 others=3 layouts="$layouts$more" modes="$modes$more_modes" lossy="$lossy$more_lossy"
 
-# rows TABLE: without empty lines.  names TABLE, rest TABLE NAME: of a row, what stands behind its name.
+# rows TABLE: without empty lines.  names TABLE, rest TABLE NAME: of a row, what stands behind its
+# name.
 rows() { echo "$1" | grep .; }
 names() { rows "$1" | awk '{ print $1 }'; }
 rest() { rows "$1" | awk -v name="$2" '$1 == name { $1 = ""; print }'; }
@@ -74,7 +76,8 @@ train() {
     small $train_layout $train_mode --train-iters $iterations --attention-dropout 0.1 --hidden-dropout 0.1 "$@"
 }
 
-# killed LAYOUT MODE: in runs one after the other, each as often as it lives long enough; some end before they are killed.
+# killed LAYOUT MODE: in runs one after the other, each as often as it lives long enough; some end
+# before they are killed.
 killed() {
     whole=$1.$2 broken=$1.$2.broken killed_all=0 killed_runs=0
     while [ $killed_all -lt "$want" ] && [ $killed_runs -lt $((3 * want)) ]; do

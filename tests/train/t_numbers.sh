@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --tensorboard-dir and --log-jsonl: a reader of its own finds every checksum right and the numbers of
-# the log, each once, under the names of Megatron-LM.
+# --tensorboard-dir and --log-jsonl: a reader of its own finds every checksum right and the numbers
+# of the log, each once, under the names of Megatron-LM.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 command -v python3 >/dev/null 2>&1 || skip_all "python3 is not installed"

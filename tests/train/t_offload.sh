@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --offload-optimizer and --device-memory as a user meets them: a model that does not fit is refused with its memory
-# plan and runs offloaded; a run that is killed leaves no file and resumes to the bit of a run that was never offloaded;
-# folders that are full, missing or not ours are told; options that contradict each other are refused; plans.
+# --offload-optimizer and --device-memory as a user meets them: a model that does not fit is refused
+# with its memory plan and runs offloaded; a run that is killed leaves no file and resumes to the
+# bit of a run that was never offloaded; folders that are full, missing or not ours are told;
+# options that contradict each other are refused; plans.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 . "$srcdir/tests/train/broken.sh"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
 # With each way to train: a run that is killed with SIGKILL half-way and started again ends with the
-# losses, norms, weights and moments of the run that was never broken, to the bit.  And the checkpoint of
-# each goes on in the next, however different that is.
+# losses, norms, weights and moments of the run that was never broken, to the bit.  And the
+# checkpoint of each goes on in the next, however different that is.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 

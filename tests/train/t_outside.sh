@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A run whose folder is full of links, FIFOs, sockets and files of others saves, tidies up and resumes:
-# nothing outside its folder, and nothing of others in it, has changed, and nothing is waited for.
+# A run whose folder is full of links, FIFOs, sockets and files of others saves, tidies up and
+# resumes: nothing outside its folder, and nothing of others in it, has changed, and nothing is
+# waited for.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 11

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A run whose length is given in samples, with batch-size ramp-up: its log has the batches of the formula, and what
-# it resumes in the middle of the ramp ends as the run that never stopped.
+# A run whose length is given in samples, with batch-size ramp-up: its log has the batches of the
+# formula, and what it resumes in the middle of the ramp ends as the run that never stopped.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 7

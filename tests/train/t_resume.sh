@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# A run that stops and resumes is the run that never stopped: to the bit in the same layout, and to 1e-5
-# in any other.  A damaged newest checkpoint costs the iterations since the one before, and says so.
+# A run that stops and resumes is the run that never stopped: to the bit in the same layout, and to
+# 1e-5 in any other.  A damaged newest checkpoint costs the iterations since the one before, and
+# says so.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 13
@@ -67,7 +68,8 @@ check "replicas inside: the bits of the other order" order
 check "stages of 1 and 3 layers: equal to 1e-5" other uneven 4 --pipeline-model-parallel-size 2 \
     --pipeline-model-parallel-layout 1,3 --use-tp-pp-dp-mapping
 
-# Truncate the newest file to half its length: the run goes back to iteration 3 and arrives at the same end.
+# Truncate the newest file to half its length: the run goes back to iteration 3 and arrives at the
+# same end.
 fallback() {
     cp -r "$work/half" "$work/damaged"
     file=$(find "$work/damaged/iter_0000006" -name '*.h5')

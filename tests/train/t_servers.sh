@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091,SC2086
-# Servers that compress what replicas send (--dp-mode sharded_ps_compressed): a run that is killed with SIGKILL, also while
-# it saves, and started again ends with the bits of the run that was never broken, errors of compression included; so
-# does one on a slow network; and what a user can get wrong.  Killed twice, and with TR_TEST_ALL seven times in each of three
-# layouts; TR_TEST_KILLS and TR_TEST_SEED set other numbers.
+# Servers that compress what replicas send (--dp-mode sharded_ps_compressed): a run that is killed
+# with SIGKILL, also while it saves, and started again ends with the bits of the run that was never
+# broken, errors of compression included; so does one on a slow network; and what a user can get
+# wrong.  Killed twice, and with TR_TEST_ALL seven times in each of three layouts; TR_TEST_KILLS and
+# TR_TEST_SEED set other numbers.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 . "$srcdir/tests/train/broken.sh"
@@ -33,7 +34,8 @@ train() {
     small $train_layout $servers --train-iters $iterations --attention-dropout 0.1 --hidden-dropout 0.1 "$@"
 }
 
-# killed LAYOUT: in runs one after the other, each as often as it lives long enough; some end before they are killed.
+# killed LAYOUT: in runs one after the other, each as often as it lives long enough; some end before
+# they are killed.
 killed() {
     broken=$1.broken killed_all=0 killed_runs=0
     while [ $killed_all -lt "$want" ] && [ $killed_runs -lt $((3 * want)) ]; do
@@ -55,7 +57,8 @@ for layout in $(names "$layouts"); do
 done
 losses "$work/replicas.log" $iterations > "$work/replicas.losses"
 
-# A sidecar file has the errors alone: of all elements and of this rank's chunk, in fp16, and a page before each.
+# A sidecar file has the errors alone: of all elements and of this rank's chunk, in fp16, and a page
+# before each.
 has_files() {
     find "$work/replicas/iter_00000$iterations" -name 'rank-*' -exec wc -c {} + |
         awk '/rank/ { n++; bad += $1 < 3 * 65536 || $1 > 3 * 65536 + 3 * 4096 } END { exit n != 2 || bad }'

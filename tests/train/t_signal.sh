@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --exit-signal-handler: a signal to one rank, and the run saves and leaves; it resumes to the same end as
-# a run that heard nothing.  --iterations-to-skip passes over samples, --skip-train only evaluates.
+# --exit-signal-handler: a signal to one rank, and the run saves and leaves; it resumes to the same
+# end as a run that heard nothing.  --iterations-to-skip passes over samples, --skip-train only
+# evaluates.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 9
@@ -45,7 +46,8 @@ same() {
 }
 check "to the weights of the run that heard nothing" same
 
-# It comes before the options are known: the file of options is a pipe into which nothing has been written yet.
+# It comes before the options are known: the file of options is a pipe into which nothing has been
+# written yet.
 before_options() {
     mkfifo "$work/options"
     small 1 --train-iters 400 --save "$work/early" "@$work/options" > "$work/early.log" 2>&1 &

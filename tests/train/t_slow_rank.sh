@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --slow-rank-percent: a rank that computes 20 % longer than the others is named in the log, in RUN/state and in a
-# report, within five iterations, and so is its recovery; healthy ranks are not.  The processor time of the ranks is
-# what tests/train/clock.c says, on any machine.
+# --slow-rank-percent: a rank that computes 20 % longer than the others is named in the log, in
+# RUN/state and in a report, within five iterations, and so is its recovery; healthy ranks are not.
+# The processor time of the ranks is what tests/train/clock.c says, on any machine.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 

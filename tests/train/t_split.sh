@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --split-wait: a slow network shows under transfer, a slow stage under wait, the parts add up, and the
-# numbers of training do not change.
+# --split-wait: a slow network shows under transfer, a slow stage under wait, the parts add up, and
+# the numbers of training do not change.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 12
@@ -13,7 +13,8 @@ value() {
         END { print v + 0 }' "$1"
 }
 
-# larger LOG FACTOR NAME... / NAME...: the sum of the first ones is that many times the sum of the others.
+# larger LOG FACTOR NAME... / NAME...: the sum of the first ones is that many times the sum of the
+# others.
 larger() {
     larger_log=$1 larger_factor=$2 larger_sum=0 larger_than=
     shift 2
@@ -56,8 +57,8 @@ check "the stage shows under wait" larger "$work/stage" 3 \
 check "and under the steady wait of the pipeline" larger "$work/stage" 1 pipeline-steady-wait / \
     forward-recv-transfer backward-recv-transfer
 
-# The line of the last rank: each timer is the sum of its parts, and the pipeline's three are what its
-# transfers waited, and its embedding and its optimizer.
+# The line of the last rank: each timer is the sum of its parts, and the pipeline's three are what
+# its transfers waited, and its embedding and its optimizer.
 parts_add_up() {
     parts_ranks=$1
     shift

@@ -3,14 +3,14 @@
 # shellcheck disable=SC2154,SC1091
 # What it takes to start grows with the logarithm of the ranks, and with one file per node.
 #
-# The run loads a checkpoint of its last iteration, so that it starts, trains nothing and ends: what is
-# counted is all of the start, and the end.  A message is one that Open MPI sends for the program, those in
-# collective calls and in the making of groups included; of all ranks that one counts which sends or
-# receives most.  Four ranks are a node.
+# The run loads a checkpoint of its last iteration, so that it starts, trains nothing and ends: what
+# is counted is all of the start, and the end.  A message is one that Open MPI sends for the
+# program, those in collective calls and in the making of groups included; of all ranks that one
+# counts which sends or receives most.  Four ranks are a node.
 #
-# BASE and STEP are a budget: who adds a collective call to the start raises STEP by what it takes.  That
-# nothing is linear shows in the last doubling, which adds as many messages as the one before: a call in
-# which each rank sends to each would add eight more.
+# BASE and STEP are a budget: who adds a collective call to the start raises STEP by what it takes.
+# That nothing is linear shows in the last doubling, which adds as many messages as the one before:
+# a call in which each rank sends to each would add eight more.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 
@@ -40,9 +40,9 @@ start() {
 # opens FILE: how often all ranks together opened it.
 opens() { cat "$work"/opens.* | grep -cxF -- "$work/$1"; }
 
-# most: of all ranks, the most messages that one sent or received.  In the lines of Open MPI's monitor
-# I are messages of MPI's own collective calls and E those of the program: kind, from, to, bytes, "bytes",
-# how many.
+# most: of all ranks, the most messages that one sent or received.  In the lines of Open MPI's
+# monitor I are messages of MPI's own collective calls and E those of the program: kind, from, to,
+# bytes, "bytes", how many.
 most() {
     cat "$work"/sent.*.prof | awk '
         $1 == "E" || $1 == "I" { sent[$2] += $6; received[$3] += $6 }

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Training on weighted tasks: the same samples in any layout, after a stop, after a kill, and from a dataset that was
-# built of them before.
+# Training on weighted tasks: the same samples in any layout, after a stop, after a kill, and from a
+# dataset that was built of them before.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 20
@@ -119,7 +119,8 @@ fails "a task that is not there" 74 "ni_dehelm: there is no" model 1 --task-name
 fails "tasks without a number of samples" 64 "give --task-samples" "$trireme" data build --task-name pile \
     --task-dir "$dir" --output-prefix "$work/no" --tokenizer-type bytes
 
-# 128 samples: numbers 0 and 64 are shown, by whoever has them, and nothing of that changes a number.
+# 128 samples: numbers 0 and 64 are shown, by whoever has them, and nothing of that changes a
+# number.
 shown() {
     tasks "$@" --show-data > "$work/shown.log" 2>&1 || return 1
     grep -E '^[0-9.e-]+ [0-9.]+$' "$work/shown.log" > "$work/draws"

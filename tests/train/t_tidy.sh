@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --profiling tidy_profiling against lists of events made by hand from what CocktailSGD's profiler writes: names of
-# files, and every event of every rank but for its times.
+# --profiling tidy_profiling against lists of events made by hand from what CocktailSGD's profiler
+# writes: names of files, and every event of every rank but for its times.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 # shellcheck disable=SC2034 # of the file that was sourced
@@ -16,9 +16,10 @@ check "a dataset is built" small_corpus
 # What servers do, "track:name" each, and in how many iterations at the beginning they do not.
 parts='' warm=0
 
-# by_hand: "rank tid name cname args" of each event of a run of 2 replicas of 2 stages, 3 iterations of 4 micro-batches
-# and replica, in any order.  In CocktailSGD a stage's parameters are one flat vector; $1 is what replicas do to it, $2
-# and $3 its elements on stages 0 and 1.  The tied embedding is summed over both stages, which CocktailSGD has not.
+# by_hand: "rank tid name cname args" of each event of a run of 2 replicas of 2 stages, 3 iterations
+# of 4 micro-batches and replica, in any order.  In CocktailSGD a stage's parameters are one flat
+# vector; $1 is what replicas do to it, $2 and $3 its elements on stages 0 and 1.  The tied
+# embedding is summed over both stages, which CocktailSGD has not.
 by_hand() {
     for rank in 0 1 2 3; do
         for iteration in 1 2 3; do
@@ -53,7 +54,8 @@ by_hand() {
     done | grep -v '^#' | sort
 }
 
-# events NAME...: the same of files, which say nothing else, and the times of each rank ascend from now on.
+# events NAME...: the same of files, which say nothing else, and the times of each rank ascend from
+# now on.
 events() {
     python3 - "$@" <<'END' | sort
 import json, sys, time
@@ -87,9 +89,9 @@ same_as_by_hand() (
     done > "$work/names"
     ls > "$work/found"
     diff "$work/names" "$work/found" || return 1
-    # Each flat vector: two layers of h (12 h + 13) = 12704 parameters of h = 32, one on each stage; both stages have the
-    # embedding, 384 x 32; the first has positions, 32 x 32, the last the norm, 2 x 32.  Each section ends at a multiple
-    # of 64 x 2 elements.
+    # Each flat vector: two layers of h (12 h + 13) = 12704 parameters of h = 32, one on each stage;
+    # both stages have the embedding, 384 x 32; the first has positions, 32 x 32, the last the norm,
+    # 2 x 32.  Each section ends at a multiple of 64 x 2 elements.
     by_hand "$2" $((12800 + 1024 + 12288)) $((12800 + 12288)) > "$work/by_hand"
     # shellcheck disable=SC2046
     events $(cat "$work/names") > "$work/events" && diff "$work/by_hand" "$work/events"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# --memory-tracker: its buffers are those of the arena, as --memory-plan and `trireme plan` count them.
+# --memory-tracker: its buffers are those of the arena, as --memory-plan and `trireme plan` count
+# them.
 . "$srcdir/tests/tap.sh"
 plan 7
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# What YuanGenerativeLM's users need around a run: rows of a .npz file as training data, the splits of both states of its
-# repository, mock rows that are validated on again, its log file and the names of its TensorBoard runs.
+# What YuanGenerativeLM's users need around a run: rows of a .npz file as training data, the splits
+# of both states of its repository, mock rows that are validated on again, its log file and the
+# names of its TensorBoard runs.
 . "$srcdir/tests/tap.sh"
 trireme=$PWD/trireme
 srcdir=$(cd "$srcdir" && pwd)
@@ -10,7 +11,8 @@ command -v python3 >/dev/null 2>&1 || skip_all "python3 is not installed"
 plan 18
 cd "$work" || exit 1
 
-# Rows of 32 tokens below 97 as numpy writes them, stored and deflated, and the bytes of the first array.
+# Rows of 32 tokens below 97 as numpy writes them, stored and deflated, and the bytes of the first
+# array.
 python3 - <<'END' || exit 1
 import struct, zipfile
 rows = [[(7 * i + 3 * k + i * k) % 97 for k in range(32)] for i in range(60)]
@@ -85,7 +87,8 @@ first() {
 }
 check "the first 50 rows, 40 to 10" first
 
-# Mock rows: nothing is learnt at a rate of 0, so an evaluation on the rows of training has the mean of their losses.
+# Mock rows: nothing is learnt at a rate of 0, so an evaluation on the rows of training has the mean
+# of their losses.
 mock() {
     yuan mock 1 --mock-data --mock-distribution uniform --mock-validation train --data-blocks 16 --n-epochs 1 --lr 0 \
         --min-lr 0 && losses mock | awk '{ x[NR] = $1 } END { d = (x[1] + x[2] + x[3] + x[4]) / 4 / x[5] - 1

@@ -1,8 +1,10 @@
-# Sentences of a small grammar, and such ones with one to `most` pairs of neighbours exchanged: rows of CoLA's files.
+# Sentences of a small grammar, and such ones with one to `most` pairs of neighbours exchanged: rows
+# of CoLA's files.
 #
 #     awk -v rows=1024 -v seed=1 -v most=4 -f toy_cola.awk
 #
-# Every other row has class 0.  Draws are of a linear congruential generator modulo 2^31, exact in any awk's doubles.
+# Every other row has class 0.  Draws are of a linear congruential generator modulo 2^31, exact in
+# any awk's doubles.
 function below(n) {
     state = (state * 69069 + 12345) % 2147483648
     return int(state / 65536) % n

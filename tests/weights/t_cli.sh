@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The verbs as one types them: options, what is printed, what is taken along, and that a run starts from imported weights.
+# The verbs as one types them: options, what is printed, what is taken along, and that a run starts
+# from imported weights.
 # shellcheck source=tests/tap.sh
 . "${srcdir:?}/tests/tap.sh"
 plan 17

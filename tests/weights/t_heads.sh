@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Models with a head of classes go out as transformers' ...ForSequenceClassification and come back, equal to the byte; a
-# folder without that head is refused by an import, which leaves nothing.
+# Models with a head of classes go out as transformers' ...ForSequenceClassification and come back,
+# equal to the byte; a folder without that head is refused by an import, which leaves nothing.
 . "${srcdir:?}/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
 plan 30
@@ -56,7 +56,8 @@ check "a folder without the head" headless
 fails "is refused by an import" 65 "an import makes up none" "$trireme" ckpt import --from less --save left
 check "which leaves nothing" test ! -e left
 
-# A DeBERTa without its head, whole and divided as AC-SGD's convert_deberta_checkpoint.py does it: the same weights.
+# A DeBERTa without its head, whole and divided as AC-SGD's convert_deberta_checkpoint.py does it:
+# the same weights.
 begins() {
     "$trireme" train --load "$torch/deberta-$1" --finetune --num-labels 2 --mock-data --seq-length 8 \
         --micro-batch-size 4 --lr 0.01 --train-iters 1 --eval-iters 0 --save "$1" && sums "$1" >"$1.sums"

@@ -32,7 +32,8 @@ some() {
         --train-iters 3 --log-interval 1 --eval-iters 0 "$@"
 }
 
-# same NAME RANKS LOAD IMPORTED OPTION...: both runs have the same losses, norms, weights and moments.
+# same NAME RANKS LOAD IMPORTED OPTION...: both runs have the same losses, norms, weights and
+# moments.
 same() {
     same_name=$1 same_ranks=$2 same_load=$3 same_imported=$4
     shift 4

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck disable=SC2154,SC1091
-# Imports and exports of several ranks write the bytes of one, and what was killed or failed leaves nothing unsaid.
+# Imports and exports of several ranks write the bytes of one, and what was killed or failed leaves
+# nothing unsaid.
 . "${srcdir:?}/tests/tap.sh"
 plan 22
 
@@ -23,8 +24,8 @@ check "export: files of layers, with their checksums" both layers --format layer
 check "export: files of Megatron-LM" both megatron --format megatron --tensor-model-parallel-size 2 \
     --pipeline-model-parallel-size 2
 
-# imported FROM OPTION...: the same of an import.  HDF5's index has the time at which it was made; behind it are 238 kB of
-# tensors.
+# imported FROM OPTION...: the same of an import.  HDF5's index has the time at which it was made;
+# behind it are 238 kB of tensors.
 imported() {
     imported_from=$1
     shift
@@ -64,7 +65,8 @@ rm "$work"/hf-3/model-00002-of-*
 fails "a missing shard" 74 "fetch the missing file" ranks 2 "$trireme" ckpt import --from "$work/hf-3" --save "$work/none"
 check "nothing was made" [ ! -e "$work/none" ]
 
-# A signal.  Whether it comes before the last byte is a matter of luck: then all is complete, else nothing is there.
+# A signal.  Whether it comes before the last byte is a matter of luck: then all is complete, else
+# nothing is there.
 signalled() {
     rm -rf "$work/signalled"
     "$trireme" ckpt "$@" > "$work/log" 2>&1 &

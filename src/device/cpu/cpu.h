@@ -42,10 +42,11 @@ extern const struct tr_backend tr_cpu;
 /* ---- for the files of this backend ---- */
 
 /*
- * Work up to which one thread is faster than two of which one has to be woken, which takes 30 to 45 µs.  Found with
- * GEMMs of 0.3 to 67 million multiplications, the second thread asleep before each: both ways are even at 2.5
- * million, 60 µs (AMD EPYC with AVX-512, 2 cores).  Elements are those of a loop like GELU; one whose elements
- * cost several times as much counts them as often.  Sizes alone decide.
+ * Work up to which one thread is faster than two of which one has to be woken, which takes 30 to 45
+ * µs.  Found with GEMMs of 0.3 to 67 million multiplications, the second thread asleep before each:
+ * both ways are even at 2.5 million, 60 µs (AMD EPYC with AVX-512, 2 cores).  Elements are those of
+ * a loop like GELU; one whose elements cost several times as much counts them as often.  Sizes
+ * alone decide.
  */
 struct tr_cpu_alone {
     int64_t elements;
@@ -74,7 +75,8 @@ int tr_cpu_thread(void);
 /* Its scratch: SCRATCH_FLOATS (device/cpu/cpu_product.h) on a 64-byte boundary. */
 float *tr_cpu_scratch(const struct tr_queue *q);
 
-/* Room for `floats` floats, the same memory in each call.  It grows, and lives as long as the device. */
+/* Room for `floats` floats, the same memory in each call.  It grows, and lives as long as the
+   device. */
 float *tr_cpu_room(struct tr_queue *q, int64_t floats);
 
 /* to[h] = (or, with `add`, +=) the sum of column h of x[n,h], in double and in the order of

@@ -7,9 +7,9 @@
 #include "device/cpu/cpu_blocks.h"
 
 /*
- * Attention in blocks of queries and keys.  The scores of one pair of blocks, at most, exist at any time, in the
- * scratch of the thread.  cpu_attn.c multiplies blocks in float, cpu_attn_bf16.c by bf16 instructions; what is
- * between the products is the same code.
+ * Attention in blocks of queries and keys.  The scores of one pair of blocks, at most, exist at any
+ * time, in the scratch of the thread.  cpu_attn.c multiplies blocks in float, cpu_attn_bf16.c by
+ * bf16 instructions; what is between the products is the same code.
  */
 enum {
     KEYS = 64,
@@ -41,9 +41,10 @@ struct sums {
     int64_t stride;
 };
 
-/* What one head reads and writes besides q, k and v.  Its group's dk and dv are sums over the heads of the group,
-   which are cut into runs that different threads may have.  The heads of a run follow each other, and sum in place,
-   or in room[2][rows,d] where there are several runs, or several heads and fp16 or bf16. */
+/* What one head reads and writes besides q, k and v.  Its group's dk and dv are sums over the heads
+   of the group, which are cut into runs that different threads may have.  The heads of a run follow
+   each other.  They sum in place, or in room[2][rows,d] where there are several runs, or several
+   heads and fp16 or bf16. */
 struct gradients {
     struct slice dq, dk, dv, dctx;
     const float *lse, *delta; /* [t]: delta is dctx . ctx of each query */
@@ -57,7 +58,8 @@ struct gradients {
 /* Row `row` of x becomes from[d]. */
 void tr_cpu_put_row(struct slice x, int64_t row, int64_t d, const float *from);
 
-/* The block of keys, by its first one, before which none of the queries query .. query + n - 1 sees a key. */
+/* The block of keys, by its first one, before which none of the queries query .. query + n - 1 sees
+   a key. */
 int64_t tr_cpu_first_block(const struct head *a, int64_t query, int64_t n);
 
 /* One behind the last query that may see key `key`. */
@@ -66,13 +68,15 @@ static inline int64_t end_of_window(const struct head *a, int64_t key)
     return a->window > 0 ? smaller(a->t, key + a->window) : a->t;
 }
 
-/* What a query has summed over the keys so far: sum[d], by weights e^(score - max), which add up to `total`. */
+/* What a query has summed over the keys so far: sum[d], by weights e^(score - max), which add up to
+   `total`. */
 struct online {
     float *sum, *max, *total;
 };
 
-/* score[count], dot products of a query with keys from `key` on, become the weights of the values; what was summed
-   before is rescaled to the new maximum.  Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018). */
+/* score[count], dot products of a query with keys from `key` on, become the weights of the values.
+   What was summed before is rescaled to the new maximum.  Milakov and Gimelshein, "Online
+   normalizer calculation for softmax" (2018). */
 void tr_cpu_weigh(const struct head *a, float *score, struct online so_far, int64_t query,
                   int64_t key, int64_t count);
 
@@ -81,13 +85,13 @@ void tr_cpu_end_queries(const struct head *a, int64_t i0, int64_t n, const float
                         int64_t stride, const float *max, const float *total, struct slice ctx,
                         float *lse);
 
-/* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is what dropout
-   multiplies by. */
+/* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is
+   what dropout multiplies by. */
 void tr_cpu_weigh_bwd(const struct head *a, const struct gradients *g, float *p, float *dp,
                       int64_t query, int64_t key, int64_t count);
 
-/* Where dk (which 0) or dv (1) of the keys from j0 on is summed: in place, in the room, or, for fp16 and bf16, in
-   to_keys[2][KEYS][TR_MAX_HEAD_DIM]. */
+/* Where dk (which 0) or dv (1) of the keys from j0 on is summed: in place, in the room, or, for
+   fp16 and bf16, in to_keys[2][KEYS][TR_MAX_HEAD_DIM]. */
 struct sums tr_cpu_key_sums(const struct head *a, const struct gradients *g, int which, int64_t j0,
                             float *to_keys);
 
@@ -95,15 +99,16 @@ struct sums tr_cpu_key_sums(const struct head *a, const struct gradients *g, int
 void tr_cpu_end_keys(const struct head *a, const struct gradients *g, int64_t j0, int64_t count,
                      struct sums dk, struct sums dv);
 
-/* Where dq of queries i0 .. i0 + n - 1 is summed over all blocks of keys; dq[n,d] is scratch for fp16 and bf16.
-   With `add` it holds what was summed before.  tr_cpu_end_dq() keeps it, and stores it when no more will be added. */
+/* Where dq of queries i0 .. i0 + n - 1 is summed over all blocks of keys; dq[n,d] is scratch for
+   fp16 and bf16. With `add` it holds what was summed before.  tr_cpu_end_dq() keeps it, and stores
+   it when no more will be added. */
 struct sums tr_cpu_begin_dq(const struct head *a, const struct gradients *g, int64_t i0, int64_t n,
                             bool add, float *dq);
 void tr_cpu_end_dq(const struct head *a, const struct gradients *g, int64_t i0, int64_t n,
                    bool last, struct sums dq);
 
-/* Queries i0 .. i0 + n - 1 of a head, and all of it backward, by bf16 instructions: tr_cpu_attends_bf16() says
-   whether they can. */
+/* Queries i0 .. i0 + n - 1 of a head, and all of it backward, by bf16 instructions:
+   tr_cpu_attends_bf16() says whether they can. */
 bool tr_cpu_attends_bf16(const struct tr_device *d, const struct tr_tensor *qkv,
                          const struct tr_tensor *ctx, int64_t width);
 void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t i0, int64_t n,

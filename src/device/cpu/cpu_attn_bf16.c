@@ -5,8 +5,9 @@
 #include "device/host.h"
 
 /*
- * Attention of bf16 numbers by the processor's bf16 instructions.  Weights of the values and gradients of scores are
- * rounded to bf16 before they are multiplied, as GPUs do; sums, maxima and logarithms are floats.
+ * Attention of bf16 numbers by the processor's bf16 instructions.  Weights of the values and
+ * gradients of scores are rounded to bf16 before they are multiplied, as GPUs do; sums, maxima and
+ * logarithms are floats.
  */
 
 enum { WIDE = (TR_MAX_HEAD_DIM + TR_BF16_DEPTH - 1) / TR_BF16_DEPTH * TR_BF16_DEPTH };
@@ -42,7 +43,8 @@ struct forward_scratch {
 
 _Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
-/* Scores of queries skip .. n - 1 and `count` keys become weights in bf16; rows from `first` on are multiplied. */
+/* Scores of queries skip .. n - 1 and `count` keys become weights in bf16; rows from `first` on are
+   multiplied. */
 static void weigh_rows(const struct head *a, struct forward_scratch *w, int64_t i0, int64_t first,
                        int64_t skip, int64_t n, int64_t j0, int64_t count)
 {
@@ -116,7 +118,8 @@ void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t 
 
 /* ---- backward ---- */
 
-/* Rows of queries and keys as they are, for the left side of a product, and packed, for the right. */
+/* Rows of queries and keys as they are, for the left side of a product, and packed, for the right.
+ */
 struct backward_scratch {
     _Alignas(64) uint16_t keys_turned[KEYS * WIDE], values_turned[KEYS * WIDE], keys[KEYS * WIDE];
     _Alignas(64) uint16_t rows[KEYS * WIDE], packed[QUERIES_BWD * WIDE];
@@ -176,7 +179,8 @@ static void round_row(struct backward_scratch *w, int64_t r, int64_t count)
     memset(w->dp_half + r * KEYS + count, 0, rest);
 }
 
-/* dq of queries i0 .. i0 + n - 1.  Rows of whole tiles may go past the last query, so they are summed in scratch. */
+/* dq of queries i0 .. i0 + n - 1.  Rows of whole tiles may go past the last query, so they are
+   summed in scratch. */
 static void add_to_queries(const struct tr_bf16 *by, const struct head *a,
                            const struct gradients *g, int64_t i0, int64_t n, bool add, bool last,
                            struct backward_scratch *w)

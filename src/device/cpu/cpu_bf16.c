@@ -137,7 +137,8 @@ static bool is_amd(void)
 #define TILE_DOT(c, a, b) _tile_dpbf16ps(c, a, b)
 #include "device/cpu/cpu_tiles.h"
 
-/* All tiles have 16 rows of 64 bytes.  The layout is that of palette 1 in Intel's manual of instructions. */
+/* All tiles have 16 rows of 64 bytes.  The layout is that of palette 1 in Intel's manual of
+   instructions. */
 TILES static void shape_tiles(void)
 {
     struct {
@@ -160,7 +161,8 @@ TILES static void release_tiles(void)
 
 static const struct tr_bf16 tiles = {"AMX", shape_tiles, by_tiles, release_tiles};
 
-/* Linux gives a process the tiles when it asks: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA). */
+/* Linux gives a process the tiles when it asks: arch_prctl(ARCH_REQ_XCOMP_PERM,
+   XFEATURE_XTILEDATA). */
 static bool has_tiles(void)
 {
     return cpuid_has(7, 0, 3, 24) && cpuid_has(7, 0, 3, 22) && system_saves(0x60000) &&
@@ -185,8 +187,9 @@ const struct tr_bf16 *const *tr_bf16_ways(void)
     return ways;
 }
 
-/* A processor without tiles gains where it starts vdpbf16ps as often as an fp32 instruction of half its work, as
-   AMD's do; Intel's start it half as often.  `onednn` asks for these instructions wherever they are. */
+/* A processor without tiles gains where it starts vdpbf16ps as often as an fp32 instruction of half
+   its work, as AMD's do; Intel's start it half as often.  `onednn` asks for these instructions
+   wherever they are. */
 const struct tr_bf16 *tr_bf16_choose(enum tr_gemm_by by)
 {
     const struct tr_bf16 *best = tr_bf16_ways()[0];
@@ -226,8 +229,8 @@ void tr_bf16_pack(const uint16_t *b, int64_t rows, int64_t columns, uint16_t *pa
     }
 }
 
-/* to[columns,rows] = the transpose of x[rows,columns], of 32-bit words, which are moved as floats and never computed
-   with. */
+/* to[columns,rows] = the transpose of x[rows,columns], of 32-bit words, which are moved as floats
+   and never computed with. */
 static void turn_words(const uint16_t *x, int64_t rows, int64_t columns, uint16_t *to)
 {
     const float *from = (const void *)x;

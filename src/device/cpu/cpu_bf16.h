@@ -8,14 +8,15 @@
 #include "device/device.h"
 
 /*
- * Products of small blocks of bf16 numbers, summed in float, by the instructions that processors have for
- * them: tiles of AMX (tdpbf16ps) and dot products of AVX512_BF16 (vdpbf16ps).  Both take two rows of b at a time,
- * side by side:
+ * Products of small blocks of bf16 numbers, summed in float, by the instructions that processors
+ * have for them: tiles of AMX (tdpbf16ps) and dot products of AVX512_BF16 (vdpbf16ps).  Both take
+ * two rows of b at a time, side by side:
  *
  *     packed[l / 2][j][l % 2] = b[l][j]
  *
- * Sizes are multiples of those below; zeros fill up what is smaller.  Terms are added in the order of l, so the
- * result follows from the sizes and from the instructions.  Both kinds take subnormal numbers for zeros.
+ * Sizes are multiples of those below; zeros fill up what is smaller.  Terms are added in the order
+ * of l, so the result follows from the sizes and from the instructions.  Both kinds take subnormal
+ * numbers for zeros.
  */
 enum { TR_BF16_ROWS = 16, TR_BF16_COLUMNS = 16, TR_BF16_DEPTH = 32 };
 
@@ -39,8 +40,8 @@ struct tr_bf16 {
 /* The ways that this processor has, the fastest first, then NULL.  The last one is plain loops. */
 const struct tr_bf16 *const *tr_bf16_ways(void);
 
-/* The way to take, or NULL where blocks in float are as fast or `by` asks for them: `own`.  The kind of processor
-   decides, never a measurement. */
+/* The way to take, or NULL where blocks in float are as fast or `by` asks for them: `own`.  The
+   kind of processor decides, never a measurement. */
 const struct tr_bf16 *tr_bf16_choose(enum tr_gemm_by by);
 
 /* to[rows,columns] = n rows of `width` numbers, `stride` elements apart, and zeros. */
@@ -53,7 +54,8 @@ void tr_bf16_pack(const uint16_t *b, int64_t rows, int64_t columns, uint16_t *pa
 /* packed[columns / 2][rows][2] of the transpose of x[rows,columns]; both multiples of 32. */
 void tr_bf16_pack_turned(const uint16_t *x, int64_t rows, int64_t columns, uint16_t *packed);
 
-/* to[columns,rows] = the transpose of x[rows,columns], multiples of 32, by way of scratch[rows * columns]. */
+/* to[columns,rows] = the transpose of x[rows,columns], multiples of 32, by way of scratch[rows *
+   columns]. */
 void tr_bf16_turn(const uint16_t *x, int64_t rows, int64_t columns, uint16_t *scratch,
                   uint16_t *to);
 

@@ -2,14 +2,15 @@
 /*
  * A block product on tiles of 16 rows of 64 bytes.  Who includes this file says what a tile is:
  *
- *     TILES            what stands before the functions
- *     TILE_ZERO(t)     tile t of floats is 0
- *     TILE_LOAD(t, p, bytes)    tile t, from rows that are that many bytes apart
- *     TILE_STORE(t, p, bytes)
- *     TILE_DOT(c, a, b)         c[i][j] += the sum over l < 32 of a[i][l] b[l][j], with b packed
+ *     TILES                     what stands before the functions.
+ *     TILE_ZERO(t)              Tile t of floats is 0.
+ *     TILE_LOAD(t, p, bytes)    Tile t, from rows that are that many bytes apart.
+ *     TILE_STORE(t, p, bytes)   The same to them.
+ *     TILE_DOT(c, a, b)         c[i][j] += the sum over l < 32 of a[i][l] b[l][j], with b packed.
  *
- * Tiles 0 to 3 are of c, two by two; 4 and 5 are rows of a; 6 and 7 columns of b.  tests/device/t_bf16.c includes
- * it with tiles in memory, so that the walk over a block is tried on any processor.
+ * Tiles 0 to 3 are of c, two by two; 4 and 5 are rows of a; 6 and 7 columns of b.
+ * tests/device/t_bf16.c includes it with tiles in memory, so that the walk over a block is tried on
+ * any processor.
  */
 
 /* Rows r and columns j of c, as many tiles of each as `down` and `right` say: 1 or 2. */
