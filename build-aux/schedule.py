@@ -28,11 +28,11 @@ class Test:
     def __init__(self, name, row):
         self.name = name
         self.stem = re.sub(r'\.(mpi|sh)$', '', name)
-        _, ranks, self.tier, marks, cpu, wall = row
+        _, _, self.tier, marks, cpu, wall = row
         self.marks = marks.split(',')
-        # Without a measurement it may be long, and it may fill a core for each rank.
+        # Without a measurement it may be long, and each two cores begin three of them.
         self.wall = float('inf') if wall == '-' else float(wall)
-        self.fills = min(CORES, 1 if ranks == '-' else int(ranks))
+        self.fills = 1 / 1.5
         if wall != '-' and cpu != '-':
             self.fills = min(CORES, float(cpu) / max(float(wall), 0.1))
 
