@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "attention.cuh"
+#include "attention_mma.cuh"
 
 /* The entry points: sizes, scratch, and which kernels. */
 
@@ -38,6 +38,24 @@ extern "C" bool tr_cuda_attention_own(struct tr_queue *q, const struct tr_tensor
         return true;
     attention_plain(q, ctx, tr_f32(lse), qkv, a);
     return false;
+}
+
+template <class T> static bool are_tiles_of(const attention_gradients &g)
+{
+    return is_tile_of<T>(g.dqkv) && is_tile_of<T>(g.dctx) && is_tile_of<T>(g.ctx) &&
+           is_tile_of<T>(g.qkv);
+}
+
+bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_more &a)
+{
+    const bool f16s = are_tiles_of<f16>(g), bf16s = are_tiles_of<bf16>(g);
+    bool made = false;
+
+    if (f16s || bf16s)
+        with_plain_width<true>(a.d, [&](auto width) {
+            made = attention_mma_bwd_of<decltype(width)::value>(q, g, a, bf16s);
+        });
+    return made;
 }
 
 /* As many groups at a time as have room for the deltas of their pairs. */

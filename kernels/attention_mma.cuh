@@ -295,6 +295,12 @@ template <bool PLAIN, class F> static bool with_plain_width(int64_t d, F f)
     return true;
 }
 
+/* The gradient in tiles of WIDTH: attention_mma_bwd_*.cu.  False if the loaded code has no kernels
+   for the type. */
+template <int WIDTH>
+bool attention_mma_bwd_of(struct tr_queue *q, const attention_gradients &g, const attention_more &a,
+                          bool bf16s);
+
 template <class F> static bool with_width(const attention_more &a, F f)
 {
     return is_plain(a) ? with_plain_width<true>(a.d, f) : with_plain_width<false>(a.d, f);

@@ -1,23 +1,28 @@
 # The kernels of the cuda backend: nvcc compiles them for the program, and the C++ compiler for the tests
 # that emulate a GPU (tests/cuda/local.mk).
+# Those that take nvcc longest begin first.  The gradient of attention on tensor cores is in three files, by width of the
+# heads, since in one it would take as long as the next two.
+MMA_BWD = kernels/attention_mma_bwd_320.cu kernels/attention_mma_bwd_96.cu kernels/attention_mma_bwd_160.cu
+MMA = $(MMA_BWD) kernels/attention_mma.cu
 KERNELS = \
-	kernels/adam8.cu \
-	kernels/relative.cu \
-	kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
 	kernels/attention_plain.cu \
+	kernels/relative.cu \
+	$(MMA) \
+	kernels/heads.cu \
+	kernels/norm.cu kernels/norm_bwd.cu \
 	kernels/codec.cu \
-	kernels/column_sums.cu \
-	kernels/embed.cu \
+	kernels/residual.cu \
 	kernels/finish.cu \
 	kernels/flat.cu \
-	kernels/heads.cu \
 	kernels/loss.cu \
-	kernels/norm.cu kernels/norm_bwd.cu \
+	kernels/embed.cu \
+	kernels/adam8.cu \
+	kernels/topk.cu \
 	kernels/product.cu \
-	kernels/residual.cu \
 	kernels/select.cu \
-	kernels/topk.cu
-KERNEL_INCLUDES = kernels/attention.cuh kernels/attention_mma.cuh kernels/attention_tiles.cuh \
+	kernels/column_sums.cu \
+	kernels/attention.cu
+KERNEL_INCLUDES = kernels/attention.cuh kernels/attention_mma.cuh kernels/attention_mma_bwd.cuh kernels/attention_tiles.cuh \
 	kernels/common.cuh kernels/emulate.h kernels/finish.cuh kernels/mma.cuh \
 	kernels/random.cuh kernels/rows.cuh
 EXTRA_DIST += $(KERNELS) $(KERNEL_INCLUDES)

@@ -79,9 +79,7 @@ tests_cuda_t_kernels_LDADD = $(KERNELS_TESTED_OBJECTS) $(KERNELS_TESTED_LIBS)
 # order of threads: kernels are compiled for that, and tests/cuda/watch.cc is told.  The library of the
 # compiler that would be told otherwise is not linked.
 EXTRA_DIST += tests/cuda/t_watch.cc tests/cuda/watch.cc tests/cuda/watch.h
-ATTENTION = kernels/attention.cu kernels/attention_mma.cu kernels/attention_mma_bwd.cu \
-	kernels/attention_plain.cu
-MMA = kernels/attention_mma.cu kernels/attention_mma_bwd.cu
+ATTENTION = kernels/attention.cu $(MMA) kernels/attention_plain.cu
 OTHER_KERNELS = kernels/adam8.cu kernels/attention.cu kernels/attention_plain.cu kernels/codec.cu kernels/column_sums.cu \
 	kernels/embed.cu kernels/finish.cu kernels/flat.cu kernels/heads.cu kernels/loss.cu kernels/norm.cu \
 	kernels/norm_bwd.cu kernels/product.cu kernels/relative.cu kernels/residual.cu kernels/select.cu \

@@ -252,6 +252,14 @@ static long count_instructions(const section &text)
     return n;
 }
 
+/* Kernels of one file that several compile, by width of the heads, as FILE_96 and FILE_320 do: FILE. */
+static std::string without_width(const std::string &file)
+{
+    const size_t end = file.find_last_not_of("0123456789");
+
+    return end + 1 < file.size() && file[end] == '_' ? file.substr(0, end) : file;
+}
+
 static void read_kernels(const char *path, std::vector<kernel_of_cubin> &out)
 {
     enum { MAX_THREADS = 0x05, FRAME_SIZE = 0x11, REGCOUNT = 0x2f };
@@ -284,7 +292,7 @@ static void read_kernels(const char *path, std::vector<kernel_of_cubin> &out)
             continue;
         if (!registers.count(name))
             die(std::string(path) + " does not tell the registers of " + name);
-        k.file = file;
+        k.file = without_width(file);
         k.code = code;
         k.name = demangled(name);
         k.registers = registers[name];

@@ -25,11 +25,13 @@ rows_of() {
     esac
 }
 
+bwd='attention_mma_bwd_96.cu attention_mma_bwd_160.cu attention_mma_bwd_320.cu'
 sources_of() {
     case $1 in
     common.cuh) echo flat.cu norm.cu loss.cu ;;
     attention_tiles.cuh) echo attention_plain.cu ;;
-    attention_mma.cuh) echo attention_mma.cu attention_mma_bwd.cu ;;
+    attention_mma.cuh) echo attention_mma.cu "$bwd" ;;
+    attention_mma_bwd.cuh) echo "$bwd" ;;
     *) echo "$1" ;;
     esac
 }
@@ -97,7 +99,7 @@ fails_now() {
 }
 
 mkdir "$work/kernels"
-watched="attention_mma.cu attention_mma.cuh attention_mma_bwd.cu attention_plain.cu attention_tiles.cuh relative.cu"
+watched="attention_mma.cu attention_mma.cuh attention_mma_bwd.cuh attention_plain.cu attention_tiles.cuh relative.cu"
 [ "$as" = watched ] || watched=
 files=${*:-adam8.cu codec.cu common.cuh embed.cu heads.cu norm_bwd.cu residual.cu topk.cu $watched}
 total=0

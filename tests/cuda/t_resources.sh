@@ -29,7 +29,7 @@ held() {
 # the code for sm_70 in it, said to be for sm_70 and of a version that the assembler knows.
 for_arch() {
     mkdir -p "$work/$1"
-    for name in attention_mma attention_mma_bwd; do
+    for name in attention_mma attention_mma_bwd_96 attention_mma_bwd_160 attention_mma_bwd_320; do
         cubin=$work/$1/$name.compute_$1.cubin
         source=$srcdir/kernels/$name.cu
         case $listed in

@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#ifndef TR_KERNELS_ATTENTION_MMA_BWD_CUH
+#define TR_KERNELS_ATTENTION_MMA_BWD_CUH
+
 #include "attention_mma.cuh"
 
 /*
@@ -490,24 +493,24 @@ static void backward(struct tr_queue *q, const attention_gradients &g, const att
     }
 }
 
-template <class T> static bool are_tiles_of(const attention_gradients &g)
+template <int WIDTH>
+bool attention_mma_bwd_of(struct tr_queue *q, const attention_gradients &g, const attention_more &a,
+                          bool bf16s)
 {
-    return is_tile_of<T>(g.dqkv) && is_tile_of<T>(g.dctx) && is_tile_of<T>(g.ctx) &&
-           is_tile_of<T>(g.qkv);
+    return with_machine(q, bf16s, [&](auto m) {
+        typedef decltype(m) machine_type;
+        typedef typename machine_type::M M;
+
+        if (is_plain(a))
+            backward<backward_sizes<M, WIDTH, machine_type::SMALL, true>>(q, g, a);
+        else
+            backward<backward_sizes<M, WIDTH, machine_type::SMALL, false>>(q, g, a);
+    });
 }
 
-bool attention_mma_bwd(struct tr_queue *q, const attention_gradients &g, const attention_more &a)
-{
-    const bool f16s = are_tiles_of<f16>(g), bf16s = are_tiles_of<bf16>(g);
+/* Each width in one file, so that they compile at the same time. */
+#define TR_BACKWARD_OF(width)                                                                 \
+    template bool attention_mma_bwd_of<width>(struct tr_queue *, const attention_gradients &, \
+                                              const attention_more &, bool)
 
-    if (!f16s && !bf16s)
-        return false;
-    return with_width(a, [&](auto) {}) && with_machine(q, bf16s, [&](auto m) {
-               with_width(a, [&](auto width) {
-                   typedef decltype(m) machine_type;
-
-                   backward<backward_sizes<typename machine_type::M, decltype(width)::value,
-                                           machine_type::SMALL, decltype(width)::PLAIN>>(q, g, a);
-               });
-           });
-}
+#endif
