@@ -45,7 +45,7 @@ stop_one 0 '^ iteration *3/' --tensor-model-parallel-size 2 --pipeline-model-par
     --distributed-backend slow --slow-rate 100
 check "rank 0, over the slow transport" told
 # Its groups are there: what makes them cannot be watched (comm/comm.h).
-stop_one 3 'building train' --use-distributed-optimizer
+stop_one 3 'building train' --use-distributed-optimizer --log-arguments
 check "a rank that starts" told
 
 slow_one() {
