@@ -28,12 +28,12 @@ void tr_present_summarize(const struct tr_present *p, const struct tr_record *r,
     tr_summarize(r, p->warmup, p->formula, peak_of(p, r), s);
 }
 
-/* What was left out of so many lines, if anything was. */
-static void note_left_out(const struct tr_present *p, struct tr_table *t, int64_t lines,
-                          int64_t warm, int64_t interrupted)
+/* What was left out of n lines, if anything was. */
+static void note_left_out(const struct tr_present *p, struct tr_table *t, int64_t n, int64_t warm,
+                          int64_t interrupted)
 {
-    const char *how =
-        p->warmup == TR_WARMUP_AUTO ? "the first two of a start, at most a quarter" : "--warmup";
+    const bool by_rule = p->warmup == TR_WARMUP_AUTO;
+    const char *how = by_rule ? "the first two of a start, at most a quarter" : "--warmup";
     char *first =
         warm > 0 ? tr_format(" %" PRId64 " as warm-up (%s)", warm, how) : tr_format("%s", "");
     char *then =
@@ -41,9 +41,9 @@ static void note_left_out(const struct tr_present *p, struct tr_table *t, int64_
             ? tr_format(" %" PRId64 " with an evaluation or a save in their time", interrupted)
             : tr_format("%s", "");
 
-    if (*first || *then)
-        tr_table_note(t, "Left out of %" PRId64 " iteration lines:%s%s%s.", lines, first,
-                      *first && *then ? "," : "", then);
+    if (warm > 0 || interrupted > 0)
+        tr_table_note(t, "Left out of %" PRId64 " iteration lines:%s%s%s.", n, first,
+                      warm > 0 && interrupted > 0 ? "," : "", then);
     free(first);
     free(then);
 }
@@ -589,12 +589,10 @@ void tr_present_iterations(const struct tr_present *p, struct tr_table *t)
             tr_table_real(t, (double)row->iteration, 0);
             tr_table_real(t, (double)row->start + 1.0, 0);
             for (int f = 0; f < TR_FIELDS; f++) {
-                double x = row->field[f];
+                const double x = row->field[f];
+                const bool small = f == TR_FIELD_LOSS || f == TR_FIELD_RATE;
 
-                if (f == TR_FIELD_LOSS || f == TR_FIELD_RATE)
-                    tr_table_real(t, x, -6);
-                else
-                    tr_table_real(t, x, rint(x) == x ? 0 : 3);
+                tr_table_real(t, x, small ? -6 : rint(x) == x ? 0 : 3);
             }
         }
     }

@@ -252,7 +252,7 @@ static long count_instructions(const section &text)
     return n;
 }
 
-/* Kernels of one file that several compile, by width of the heads, as FILE_96 and FILE_320 do: FILE. */
+/* FILE of FILE_96 and FILE_320, which compile its kernels by width of the heads. */
 static std::string without_width(const std::string &file)
 {
     const size_t end = file.find_last_not_of("0123456789");
