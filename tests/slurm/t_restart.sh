@@ -51,7 +51,7 @@ number() { sed -n 's/^Submitted batch job //p' "$work/$1.submitted"; }
 # too.
 log_of() { cat "$work/$1"-*.out 2>/dev/null; }
 says() { log_of "$1" | grep -qE -e "$2" || { echo "$1 does not say: $2"; return 1; }; }
-trains() { says "$1" '^training \.\.\.' >/dev/null; }
+trains() { says "$1" '^\[before the start of training step\]' >/dev/null; }
 has_reached() { log_of "$1" | grep -q "^ iteration *$2/"; }
 reached() { wait_for 200 has_reached "$1" "$2" || { log_of "$1"; return 1; }; }
 queue_is_empty_of() { [ -z "$(slurm squeue -h -n "$1" -o %i || echo unknown)" ]; }
