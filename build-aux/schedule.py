@@ -20,7 +20,7 @@ import time
 
 CORES = len(os.sched_getaffinity(0))
 REPEATED = 4        # failures that are run once more
-AT_ONCE = 4         # tests for each core, at most: each takes memory
+AT_ONCE = 2         # tests for each core, at most: each takes memory, and costs are of a busy machine
 OVER = 1.15         # what a core may be asked for: costs are means
 
 
