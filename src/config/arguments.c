@@ -88,10 +88,9 @@ struct argument {
 /* What a family makes of options that were not given follows from its name, so that it is shown for
    people. */
 static void look_at(struct argument *a, const struct tr_opt *o, const struct tr_config *c,
-                    const struct tr_config *given)
+                    const struct tr_config *given, bool family)
 {
     const bool fact = IS_ONE_OF(o->name, facts), told = given && tr_config_changed(given, o->name);
-    const bool family = given && tr_config_changed(given, "model-family");
     bool says;
 
     a->name = tr_config_field_name(o);
@@ -121,11 +120,12 @@ void tr_config_print(const struct tr_config *c, const struct tr_config *given, F
     static const char dots[] = "................................................";
     const struct tr_opt *sorted[TR_CONFIG_ROWS];
     struct argument all[TR_CONFIG_ROWS];
+    const bool family = given && tr_config_changed(given, "model-family");
     int n = tr_config_sorted(sorted), shown = 0;
     bool besides;
 
     for (int i = 0; i < n; i++) {
-        look_at(&all[i], sorted[i], c, given);
+        look_at(&all[i], sorted[i], c, given, family);
         shown += all[i].shown;
     }
     besides = given && shown > TR_SHORT_ARGUMENTS;

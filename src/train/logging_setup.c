@@ -141,14 +141,16 @@ void tr_logging_parameters(struct tr_run *r)
     int64_t *all = calloc((size_t)r->world->size, sizeof *all);
     const bool whole = r->config->log_arguments, many = r->shape.layout.p > MOST_STAGES;
     char text[TR_REPORT_BYTES];
+    int most;
 
     if (!all)
         tr_die(TR_ERESOURCE, "no memory left for the list of ranks");
     r->world->via->gather_all(r->world, &mine, sizeof mine, all);
+    most = largest(r, all);
     for (int rank = 0; rank < r->world->size; rank++) {
         struct tr_place at = tr_grid_place(&r->shape.layout, rank);
 
-        if (at.dp != 0 || (!whole && (many ? rank != largest(r, all) : at.tp != 0)))
+        if (at.dp != 0 || (!whole && (many ? rank != most : at.tp != 0)))
             continue;
         tr_lines_parameters(text, sizeof text, at.tp, at.pp, all[rank]);
         tr_print_rank0("%s\n", text);

@@ -235,8 +235,7 @@ void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const str
 {
     struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
     int64_t per_head = (s.t + QUERIES - 1) / QUERIES, tasks = s.b * s.heads * per_head;
-    const struct tr_bf16 *by =
-        tr_cpu_attends_bf16(q->device, qkv, ctx, s.d) ? q->device->bf16 : NULL;
+    const struct tr_bf16 *by = tr_cpu_attends_bf16(q->device, qkv, ctx, s.d);
     int threads = q->device->threads;
 
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (worth(threads, s))
@@ -497,10 +496,8 @@ void tr_cpu_attention_bwd(struct tr_queue *q, const struct tr_tensor *dqkv,
     struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
     int64_t each = s.heads / s.groups, blocks = (s.t + KEYS - 1) / KEYS;
     const struct division x = divide(q, s, dqkv->dtype != TR_F32);
-    const struct tr_bf16 *by = dqkv->dtype == TR_BF16 && dctx->dtype == TR_BF16 &&
-                                       tr_cpu_attends_bf16(q->device, qkv, ctx, s.d)
-                                   ? q->device->bf16
-                                   : NULL;
+    const bool halves = dqkv->dtype == TR_BF16 && dctx->dtype == TR_BF16;
+    const struct tr_bf16 *by = halves ? tr_cpu_attends_bf16(q->device, qkv, ctx, s.d) : NULL;
     int threads = q->device->threads;
 
     tr_sizes_attention(dctx, lse, dqkv, from, how, &drop);

@@ -107,10 +107,11 @@ struct sums tr_cpu_begin_dq(const struct head *a, const struct gradients *g, int
 void tr_cpu_end_dq(const struct head *a, const struct gradients *g, int64_t i0, int64_t n,
                    bool last, struct sums dq);
 
-/* Queries i0 .. i0 + n - 1 of a head, and all of it backward, by bf16 instructions:
-   tr_cpu_attends_bf16() says whether they can. */
-bool tr_cpu_attends_bf16(const struct tr_device *d, const struct tr_tensor *qkv,
-                         const struct tr_tensor *ctx, int64_t width);
+/* The bf16 instructions that multiply heads of that width, or NULL: they are multiplied in float.
+   The next two functions take what is not NULL: queries i0 .. i0 + n - 1 of a head, and all of it
+   backward. */
+const struct tr_bf16 *tr_cpu_attends_bf16(const struct tr_device *d, const struct tr_tensor *qkv,
+                                          const struct tr_tensor *ctx, int64_t width);
 void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t i0, int64_t n,
                         struct slice ctx, float *lse, void *scratch);
 void tr_cpu_attend_bwd_bf16(const struct tr_bf16 *by, const struct head *a,

@@ -18,11 +18,13 @@ static int64_t up_to(int64_t n, int64_t multiple)
 }
 
 /* Columns of products are those of a head, which are whole vectors; sums lie there without gaps. */
-bool tr_cpu_attends_bf16(const struct tr_device *d, const struct tr_tensor *qkv,
-                         const struct tr_tensor *ctx, int64_t width)
+const struct tr_bf16 *tr_cpu_attends_bf16(const struct tr_device *d, const struct tr_tensor *qkv,
+                                          const struct tr_tensor *ctx, int64_t width)
 {
-    return d->bf16 && qkv->dtype == TR_BF16 && ctx->dtype == TR_BF16 &&
-           width % TR_BF16_COLUMNS == 0;
+    const bool fits =
+        qkv->dtype == TR_BF16 && ctx->dtype == TR_BF16 && width % TR_BF16_COLUMNS == 0;
+
+    return fits ? d->bf16 : NULL;
 }
 
 /* Rows row .. row + n - 1 of x in to[rows,columns], with zeros. */
