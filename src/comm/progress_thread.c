@@ -8,8 +8,13 @@
 
 #include "util/thread.h"
 
-/* Between two looks: short against a layer's backward pass, long against a change of threads. */
-enum { NAP_NANOSECONDS = 100000, TICK_NANOSECONDS = 500000000, SECOND = 1000000000 };
+/*
+ * Between two looks: short against a layer's backward pass, long against a change of threads.
+ * While the rank calls by itself between any two looks, naps double up to the longest; a look at a
+ * rank that computes makes them short again.
+ */
+enum { SHORTEST_NAP = 100000, LONGEST_NAP = 1600000 }; /* nanoseconds */
+enum { TICK_NANOSECONDS = 500000000, SECOND = 1000000000 };
 
 struct tr_progress_thread {
     void (*move)(void *ctx);
@@ -20,6 +25,7 @@ struct tr_progress_thread {
     pthread_cond_t wanted; /* there is something to do, or to stop for */
     int under_way;
     uint64_t entries; /* calls of the rank, which moves things itself while it calls */
+    long nap;         /* nanoseconds */
     bool stop;
 };
 
@@ -35,20 +41,28 @@ static bool is_before(const struct timespec *a, const struct timespec *b)
     return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
-/* Until there is something to do; with transfers under way that is soon. */
+/*
+ * Until there is something to do; with transfers under way that is soon.  A rank that calls all the
+ * time begins and ends many transfers between two looks: to be woken for each costs more than naps.
+ */
 static void rest(struct tr_progress_thread *x, const struct timespec *tick)
 {
-    const struct timespec nap = {.tv_nsec = NAP_NANOSECONDS};
-    uint64_t before = x->entries;
+    const struct timespec nap = {.tv_nsec = x->nap};
+    const uint64_t before = x->entries;
 
-    if (x->under_way == 0) {
+    if (x->under_way == 0 && x->nap == SHORTEST_NAP) {
         pthread_cond_timedwait(&x->wanted, &x->lock, tick);
         return;
     }
     pthread_mutex_unlock(&x->lock);
     nanosleep(&nap, NULL);
     pthread_mutex_lock(&x->lock);
-    if (x->entries == before && x->under_way > 0 && !x->stop)
+    if (x->entries != before) {
+        x->nap = x->nap < LONGEST_NAP ? 2 * x->nap : x->nap;
+        return;
+    }
+    x->nap = SHORTEST_NAP;
+    if (x->under_way > 0 && !x->stop)
         x->move(x->ctx);
 }
 
@@ -99,6 +113,7 @@ enum tr_status tr_progress_thread_open(void (*move)(void *ctx), void (*tick)(voi
     x->move = move;
     x->tick = tick;
     x->ctx = ctx;
+    x->nap = SHORTEST_NAP;
     make_locks(x);
     if (tr_thread_start(&x->thread, run, x) != 0) {
         free(x);
