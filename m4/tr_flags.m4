@@ -36,6 +36,8 @@ AC_ARG_ENABLE([libfuzzer],
 # Lines and names of functions, for backtraces; with -g objects are three times as large, and each test is linked with all.
 AS_IF([test $tr_own_CFLAGS = yes], [
   CFLAGS="-g1 -O3"
+  # What tests compute by themselves is little beside what they compile.
+  TEST_CFLAGS=-O1
   AS_IF([test "x$enable_sanitizers" = xyes], [CFLAGS="-g1 -O1"])
   AS_IF([test "x$with_march" = x && test "x$enable_native" != xno], [with_march=native])])
 AS_CASE([$with_march], ["" | no], [], [yes], [AC_MSG_ERROR([--with-march needs a name])],
@@ -58,6 +60,18 @@ AS_IF([test "x$enable_libfuzzer" = xyes], [
 AM_CONDITIONAL([LIBFUZZER], [test "x$enable_libfuzzer" = xyes])
 AC_SUBST([TR_CFLAGS])
 AC_SUBST([TR_NVCCFLAGS])
+AC_SUBST([TEST_CFLAGS])
+])
+
+# TR_LINKER, after TR_FLAGS: a linker for the tests, of which some two hundred are linked; the usual one
+# takes twice as long.  The program itself is linked with the usual one.
+AC_DEFUN([TR_LINKER], [
+TEST_LDFLAGS=
+tr_takes=no
+m4_foreach_w([tr_linker], [gold lld],
+  [AS_IF([test $tr_takes = no], [TR_TRY_CFLAG([-fuse-ld=tr_linker], [TEST_LDFLAGS])])
+])
+AC_SUBST([TEST_LDFLAGS])
 ])
 
 # TR_THREADS, after TR_FLAGS: HAVE_TSAN says whether tests of threads can be watched for data races, which

@@ -1,5 +1,6 @@
 bin_PROGRAMS += trireme
 trireme_LDADD = $(TR_LIBS)
+trireme_LDFLAGS =
 trireme_SOURCES = \
 	src/cmd/cmd.h src/cmd/option_rows.h src/cmd/verbs.def \
 	src/cmd/help.c \

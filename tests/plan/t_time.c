@@ -47,7 +47,7 @@ static int rows_of(const char *set, const char *name)
     int n = 0;
 
     for (int i = 0; i < PUBLISHED; i++)
-        n += set ? strcmp(published[i].set, set) == 0 : strcmp(published[i].name, name) == 0;
+        n += strcmp(set ? published[i].set : published[i].name, set ? set : name) == 0;
     return n;
 }
 

@@ -31,6 +31,7 @@ start() {
     rm -f "$work"/opens.* "$work"/sent.*
     env LD_PRELOAD="$work/startup.so" ASAN_OPTIONS="verify_asan_link_order=0" \
         TR_OPENS="$work/opens" TR_PRETEND_NODE=$NODE \
+        OMPI_MCA_pml=ob1,monitoring \
         OMPI_MCA_pml_monitoring_enable=2 OMPI_MCA_pml_monitoring_enable_output=3 \
         OMPI_MCA_pml_monitoring_filename="$work/sent" \
         timeout 120 "$srcdir/tests/mpirun" --ranks "$start_ranks" "$trireme" train \
