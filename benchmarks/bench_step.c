@@ -22,7 +22,7 @@
 #include "config/flops.h"
 #include "config/work.h"
 #include "model/count.h"
-#include "report/record.h"
+#include "telemetry/gpus.h"
 #include "train/step.h"
 #include "util/text.h"
 #include "telemetry/timer.h"
@@ -55,15 +55,6 @@ struct yardstick {
     double shapes; /* the same over all GEMMs of a step; 0 on a GPU */
     double mhz;    /* of the slowest rank, before the libraries are measured */
 };
-
-/* What its data sheet promises for dense bf16 and fp16, in TFLOP/s; 0 for a device that report/gpus.def does
-   not know. */
-static double peak_of(const char *device)
-{
-    const char *name = tr_gpu_in(device);
-
-    return name ? tr_gpu_peak(name) : 0.0;
-}
 
 static double sum_over_ranks(struct tr_comm *world, double mine)
 {
@@ -311,7 +302,7 @@ static void report_yardstick(json_t *line, const struct tr_run *r, double rate,
 static void report_utilization(json_t *line, const struct tr_run *r, double rate,
                                const struct yardstick *before, const struct yardstick *after)
 {
-    double peak = 1e3 * peak_of(r->queue.on->describe(r->device)) * r->world->size;
+    double peak = 1e3 * tr_gpu_peak_in(r->queue.on->describe(r->device)) * r->world->size;
     double square = fmax(before->square, after->square);
 
     printf("GEMM of 8192^3: %.1f TFLOP/s before, %.1f after\n", 1e-3 * before->square,

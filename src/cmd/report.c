@@ -16,6 +16,7 @@
 #include "report/present.h"
 #include "report/summary.h"
 #include "report/trace_view.h"
+#include "telemetry/gpus.h"
 #include "util/log.h"
 #include "util/text.h"
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "launch/parent.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,23 +80,96 @@ bool tr_parent_find(struct tr_parent *out)
     return false;
 }
 
+/* The inode of the socket that waits for connections at a port, by a table of /proc, or 0. */
+static unsigned long listening_in(const char *table, unsigned port)
+{
+    unsigned long inode = 0, found;
+    unsigned at, state;
+    char line[512];
+    FILE *f = fopen(table, "re");
+
+    while (f && inode == 0 && fgets(line, sizeof line, f))
+        if (sscanf(line, " %*[^:]: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %*s %*s %lu", &at, &state,
+                   &found) == 3 &&
+            at == port && state == 0x0a)
+            inode = found;
+    if (f)
+        fclose(f);
+    return inode;
+}
+
+static bool holds_socket(pid_t pid, unsigned long inode)
+{
+    char path[64], wanted[64], target[64];
+    struct dirent *e;
+    bool held = false;
+    DIR *d;
+
+    snprintf(wanted, sizeof wanted, "socket:[%lu]", inode);
+    snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
+    d = opendir(path);
+    while (d && !held && (e = readdir(d))) {
+        const ssize_t n = readlinkat(dirfd(d), e->d_name, target, sizeof target - 1);
+
+        target[n > 0 ? n : 0] = '\0';
+        held = strcmp(target, wanted) == 0;
+    }
+    if (d)
+        closedir(d);
+    return held;
+}
+
+/* The srun of this step, where it runs on this host: it listens where the step reports to. */
+static pid_t srun_here(void)
+{
+    const char *text = getenv("SLURM_SRUN_COMM_PORT");
+    const unsigned port = text ? (unsigned)strtoul(text, NULL, 10) : 0;
+    unsigned long inode = port > 0 ? listening_in("/proc/net/tcp", port) : 0;
+    struct dirent *e;
+    pid_t found = 0;
+    DIR *d;
+
+    if (inode == 0 && port > 0)
+        inode = listening_in("/proc/net/tcp6", port);
+    d = inode > 0 ? opendir("/proc") : NULL;
+    while (d && found == 0 && (e = readdir(d))) {
+        const pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
+        struct process p;
+
+        if (pid > 0 && look(pid, &p) && strcmp(p.name, "srun") == 0 && holds_socket(pid, inode))
+            found = pid;
+    }
+    if (d)
+        closedir(d);
+    return found;
+}
+
 /* A proxy of a launcher has pipes, and the launcher itself is above it. */
-bool tr_parent_watched(void)
+static pid_t topmost(void)
 {
     struct tr_parent nearest;
     struct process p, above;
-    char path[64];
-    bool watched;
     pid_t pid;
-    int fd;
 
     if (!tr_parent_find(&nearest) || !look(nearest.pid, &p))
-        return false;
+        return 0;
     pid = nearest.pid;
     while (look((pid_t)p.above, &above) && is_launcher(&above)) {
         pid = (pid_t)p.above;
         p = above;
     }
+    return pid;
+}
+
+bool tr_parent_watched(void)
+{
+    const pid_t srun = srun_here(), pid = srun > 0 ? srun : topmost();
+    char path[64];
+    bool watched;
+    int fd;
+
+    if (pid == 0)
+        return false;
     snprintf(path, sizeof path, "/proc/%ld/fd/1", (long)pid);
     fd = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
     watched = fd >= 0 && isatty(fd) == 1;

@@ -22,8 +22,9 @@ struct tr_parent {
 bool tr_parent_find(struct tr_parent *out);
 
 /* Does somebody watch what the launcher of this process prints: is its stdout a terminal?  It is on
-   this host, or one of its own processes there; false where nobody can tell, as below srun, whose
-   ranks have another parent. */
+   this host, or one of its own processes there.  srun is no parent of its ranks, and found by the
+   port that SLURM_SRUN_COMM_PORT names.  False where nobody can tell, as where srun runs on another
+   host. */
 bool tr_parent_watched(void);
 
 /* Has it ended? */

@@ -23,7 +23,6 @@ libtrireme_a_SOURCES += \
 	src/report/flight_align.h \
 	src/report/flight_read.c \
 	src/report/flight_show.c \
-	src/report/gpus.def \
 	src/report/grid.c \
 	src/report/groups.c \
 	src/report/groups.h \

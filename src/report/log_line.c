@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "report/reader.h"
 #include "report/scan.h"
+#include "telemetry/gpus.h"
 
 enum { PATH_BYTES = 4500 }; /* how far a name of a file may reach; see scan.h why it is bounded */
 

@@ -11,6 +11,7 @@
 
 #include <jansson.h>
 
+#include "telemetry/gpus.h"
 #include "util/file.h"
 #include "util/text.h"
 

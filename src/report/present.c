@@ -10,6 +10,7 @@
 #include "report/allocation.h"
 #include "report/compare.h"
 #include "report/scaling.h"
+#include "telemetry/gpus.h"
 #include "util/file.h"
 #include "util/text.h"
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "config/config.h"
 #include "util/file.h"
@@ -36,16 +35,6 @@ static const char *const oddity_texts[] = {
 #include "report/oddities.def"
 #undef ODDITY
 };
-
-static const struct {
-    const char *name, *text;
-    double peak;
-} gpus[] = {
-#define GPU(name, text, peak) {name, text, peak},
-#include "report/gpus.def"
-#undef GPU
-};
-enum { GPUS = sizeof gpus / sizeof gpus[0] };
 
 void *tr_grow(void *list, int64_t used, size_t size)
 {
@@ -233,29 +222,4 @@ const char *tr_layout_text(enum tr_log_layout l)
     };
 
     return texts[l];
-}
-
-double tr_gpu_peak(const char *name)
-{
-    for (int i = 0; i < GPUS; i++)
-        if (strcasecmp(gpus[i].name, name) == 0)
-            return gpus[i].peak;
-    return -1.0;
-}
-
-const char *tr_gpu_in(const char *text)
-{
-    for (int i = 0; i < GPUS; i++)
-        if (strstr(text, gpus[i].text))
-            return gpus[i].name;
-    return NULL;
-}
-
-char *tr_gpu_names(void)
-{
-    char *names = NULL;
-
-    for (int i = 0; i < GPUS; i++)
-        names = tr_text_join(names, " ", gpus[i].name);
-    return names;
 }

@@ -119,7 +119,7 @@ struct tr_record {
     unsigned says;                  /* bit i: row i of model_args.def */
     bool tp_pp_dp;                  /* ranks in the order tensor, pipeline, data */
     bool recompute;                 /* the backward pass repeats the whole forward pass */
-    const char *gpu;                /* name in gpus.def, or NULL */
+    const char *gpu;                /* name in telemetry/gpus.def, or NULL */
     struct tr_argument *argument;   /* of its first start */
     int arguments;
     struct tr_row *row;
@@ -205,13 +205,5 @@ bool tr_end_orderly(int end);
 const char *tr_run_origin_text(enum tr_run_origin o);
 const char *tr_oddity_text(enum tr_oddity o);
 const char *tr_layout_text(enum tr_log_layout l);
-
-/* Peak of a card by its name in gpus.def, TFLOP/s; negative if there is none.  And the name of the
-   card that a line of text names, or NULL. */
-double tr_gpu_peak(const char *name);
-const char *tr_gpu_in(const char *text);
-
-/* All names, separated by blanks; owned by the caller. */
-char *tr_gpu_names(void);
 
 #endif

@@ -11,6 +11,7 @@
 #include "report/logs.h"
 #include "report/scan.h"
 #include "report/summary.h"
+#include "telemetry/gpus.h"
 #include "util/file.h"
 #include "util/log.h"
 

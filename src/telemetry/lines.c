@@ -123,6 +123,12 @@ static void put_energy(struct tr_text *t, const struct tr_iteration_line *line, 
                   line->joules / ((double)line->samples * (double)line->seq));
 }
 
+/* One decimal, as Megatron has it; of less than 1, which may be 0.0 so, three digits that count. */
+static int decimals_of(double tflops)
+{
+    return tflops > 0.0 && tflops < 1.0 ? 2 - (int)floor(log10(tflops)) : 1;
+}
+
 /* Progress and speed: the first part of an iteration line. */
 static void put_progress(struct tr_text *t, const struct tr_iteration_line *line, double seconds)
 {
@@ -142,7 +148,8 @@ static void put_progress(struct tr_text *t, const struct tr_iteration_line *line
         put_field(t, "elapsed time per iteration (ms)", FIXED, 1, seconds * 1000.0);
     }
     if (line->tflops >= 0.0 && line->format != TR_FORMAT_DEEPSPEED)
-        put_field(t, "throughput per GPU (TFLOP/s/GPU)", FIXED, 1, line->tflops);
+        put_field(t, "throughput per GPU (TFLOP/s/GPU)", FIXED, decimals_of(line->tflops),
+                  line->tflops);
 }
 
 /* Loss, gradient norm and the like: the middle of the line. */

@@ -10,6 +10,7 @@
 #include "config/flops.h"
 #include "config/theory.h"
 #include "optim/stat.h"
+#include "telemetry/gpus.h"
 #include "train/logging_parts.h"
 #include "train/scoring.h"
 #include "train/start.h"
@@ -303,6 +304,14 @@ static double tflops(const struct tr_run *r, int64_t samples, double seconds)
     return tr_logging_flops(r) * (double)samples / (seconds * r->world->size * 1e12);
 }
 
+double tr_logging_mfu(const struct tr_logging *t)
+{
+    const struct tr_run *r = t->run;
+    const double model = tr_flops_count(tr_flops_formula(r->config), &r->shape.dims, 1, false);
+
+    return t->peak > 0.0 ? t->line_tflops * model / tr_logging_flops(r) / t->peak : -1.0;
+}
+
 static bool wants_tflops(const struct tr_config *c)
 {
     return c->log_throughput || c->log_format == TR_FORMAT_DEEPSPEED;
@@ -316,6 +325,7 @@ void tr_logging_open(struct tr_logging *t, struct tr_run *run, bool split)
     *t = (struct tr_logging){
         .run = run,
         .split = split,
+        .peak = tr_gpu_peak_in(run->queue.on->describe(run->device)),
         .began_at = run->iteration,
         .consumed = run->consumed_train - run->passed_train,
         .since = tr_now(),
@@ -379,7 +389,9 @@ static void tell_iteration(struct tr_logging *t)
         .interval = t->interval,
     };
 
-    line.tflops = wants_tflops(c) ? tflops(r, line.samples, line.seconds) : -1.0;
+    t->line_tokens = (double)line.samples * (double)line.seq / line.seconds;
+    t->line_tflops = tflops(r, line.samples, line.seconds);
+    line.tflops = wants_tflops(c) ? t->line_tflops : -1.0;
     line.params_norm =
         c->log_params_norm ? tr_stat_params_norm(&r->optim, tr_dp_owners(&r->dp), &r->queue) : -1.0;
     t->line_seconds = line.seconds / (t->interval.advanced + t->interval.skipped);

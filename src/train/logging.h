@@ -25,6 +25,9 @@ struct tr_logging {
     double opened;       /* tr_now() when it began to train */
     double told_scale;   /* the loss scale that was shown last */
     double line_seconds; /* of an iteration, as the last iteration line has it */
+    double line_tokens;  /*   a second, of all ranks */
+    double line_tflops;  /*   TFLOP/s of a rank, by the formula in use */
+    double peak;         /* of this rank's GPU, TFLOP/s by its maker; 0 where that is unknown */
     double params_norm;  /* negative if that line has none */
     double joules,
         token_joules; /* of all ranks in the interval, and of a token; 0 without --log-energy */
@@ -93,6 +96,10 @@ void tr_logging_print(struct tr_logging *t, bool lost);
 
 /* Operations of a sample by the formula in use. */
 double tr_logging_flops(const struct tr_run *r);
+
+/* Model TFLOP/s of a rank over its peak (model FLOPs utilization), of the last iteration line;
+   negative where the peak is not known.  What is recomputed does not count. */
+double tr_logging_mfu(const struct tr_logging *t);
 
 /* What this rank's memory is used for, now. */
 struct tr_memory_line tr_logging_memory_now(const struct tr_run *r);

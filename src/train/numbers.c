@@ -107,6 +107,20 @@ static void put_traffic(struct tr_numbers *n, const struct tr_logging *tell)
     fprintf(n->lines, ", \"traffic\": %s", text);
 }
 
+/* Of this interval, and the memory of this rank. */
+static void put_speed(struct tr_numbers *n, const struct tr_logging *tell)
+{
+    const struct tr_memory_line memory = tr_logging_memory_now(n->run);
+    const double mfu = tr_logging_mfu(tell);
+
+    put_real(n->lines, "tokens_per_second", tell->line_tokens);
+    put_real(n->lines, "tflops_per_rank", tell->line_tflops);
+    if (mfu >= 0.0)
+        put_real(n->lines, "mfu", mfu);
+    put_whole(n->lines, "memory_allocated_bytes", memory.allocated);
+    put_whole(n->lines, "memory_resident_bytes", memory.reserved);
+}
+
 static void put_iteration(struct tr_numbers *n, const struct tr_logging *tell,
                           const struct tr_step_result *step, bool skipped)
 {
@@ -130,6 +144,7 @@ static void put_iteration(struct tr_numbers *n, const struct tr_logging *tell,
         if (tell->params_norm >= 0.0)
             put_real(f, "params_norm", tell->params_norm);
         put_real(f, "elapsed_ms", 1000.0 * tell->line_seconds);
+        put_speed(n, tell);
         if (tell->joules > 0.0)
             put_real(f, "joules", tell->joules);
         if (tell->token_joules > 0.0)
@@ -195,6 +210,18 @@ static void put_memory(struct tr_numbers *n)
                      n->run->iteration);
 }
 
+/* Megatron's tag has the first. */
+static void put_throughput(struct tr_numbers *n, const struct tr_logging *tell)
+{
+    const int64_t iteration = n->run->iteration;
+    const double mfu = tr_logging_mfu(tell);
+
+    tr_events_scalar(&n->events, "throughput", tell->line_tflops, iteration);
+    tr_events_scalar(&n->events, "tokens-per-second", tell->line_tokens, iteration);
+    if (mfu >= 0.0)
+        tr_events_scalar(&n->events, "mfu", mfu, iteration);
+}
+
 static void put_events(struct tr_numbers *n, const struct tr_logging *tell,
                        const struct tr_step_result *step, bool skipped)
 {
@@ -209,6 +236,8 @@ static void put_events(struct tr_numbers *n, const struct tr_logging *tell,
         return;
     if (tell->params_norm >= 0.0)
         put_scalar(n, "params-norm", "params-norm", tell->params_norm);
+    if (c->log_throughput)
+        put_throughput(n, tell);
     if (!c->log_timers_to_tensorboard)
         return;
     put_alone(n, "iteration-time", tell->line_seconds);

@@ -15,7 +15,7 @@
  * Tags are those of Megatron-LM of 2021: "lm loss", "learning-rate", "loss-scale", "grad-norm", ...
  * and "lm loss vs samples" and so on, whose steps are samples; with --log-format megatron-deepspeed
  * those of BigScience's fork: "lm-loss-training/lm loss", "grad-norm/grad-norm", also against
- * tokens.
+ * tokens.  --log-throughput adds "throughput" (TFLOP/s of a rank), "tokens-per-second" and "mfu".
  *
  * A line of JSON is one object.  "schema" is 1, and "kind" says what it is:
  *
@@ -25,8 +25,10 @@
  *               (of this iteration), "skipped", "lm_loss", "learning_rate" (that the next one will
  *               use), "loss_scale", "grad_norm"; "num_zeros", "params_norm" where the log has them.
  *               With each iteration line of the log also, with --log-energy, "joules" of all ranks in the interval and
- *               "joules_per_token", and "elapsed_ms" and "timers_ms" of the last
- *               rank, means of the interval
+ *               "joules_per_token", and of the last rank, means of the interval, "elapsed_ms" and
+ *               "timers_ms"; "tokens_per_second" of all ranks, "tflops_per_rank" by the formula of
+ *               the log, "mfu" (0 to 1, of the model's operations; where telemetry/gpus.def has the
+ *               GPU), and "memory_allocated_bytes" and "memory_resident_bytes" of the last rank
  *   validation  "iteration", "consumed_samples", "lm_loss"; of a head of classes also each metric of the task
  *               by its name: "accuracy"
  *

@@ -21,6 +21,7 @@
 #include "train/step.h"
 #include "train/logging.h"
 #include "util/log.h"
+#include "util/meter.h"
 #include "telemetry/timer.h"
 #include "weights/load.h"
 
@@ -295,19 +296,22 @@ static void report_plan(struct tr_run *r, int whose)
     tr_notice_rank0("%s", (const char *)text);
 }
 
-static void draw(struct tr_run *r, int64_t first, int64_t count, float *out)
+enum { DRAWN_AT_ONCE = 1 << 20 };
+
+static void draw(struct tr_run *r, int64_t first, int64_t count, float *out, struct tr_meter *m)
 {
     tr_params_draw(&r->model.params, &r->shape.dims, (uint64_t)r->config->seed,
                    r->config->init_method_std, r->config->init_weights,
                    r->queue.on->threads(r->device), first, count, out);
+    tr_meter_add(m, count);
 }
 
 /* For masters that are no memory of the host: a piece at a time.  Element `first` is number `state` of those that
    this rank owns. */
-static void draw_apart(struct tr_run *r, int64_t first, int64_t state, int64_t all)
+static void draw_apart(struct tr_run *r, int64_t first, int64_t state, int64_t all,
+                       struct tr_meter *m)
 {
-    enum { PIECE = 1 << 20 };
-    const int64_t most = all < PIECE ? all : PIECE;
+    const int64_t most = all < DRAWN_AT_ONCE ? all : DRAWN_AT_ONCE;
     float *piece = malloc((size_t)most * sizeof *piece);
 
     if (!piece)
@@ -315,7 +319,7 @@ static void draw_apart(struct tr_run *r, int64_t first, int64_t state, int64_t a
     for (int64_t at = 0; at < all; at += most) {
         const int64_t count = all - at < most ? all - at : most;
 
-        draw(r, first + at, count, piece);
+        draw(r, first + at, count, piece, m);
         tr_optim_put(&r->optim, TR_ROW_MASTER, state + at, count, piece);
     }
     free(piece);
@@ -324,20 +328,30 @@ static void draw_apart(struct tr_run *r, int64_t first, int64_t state, int64_t a
 /* The weights that the seed stands for, where this rank owns them. */
 static void draw_weights(struct tr_run *r)
 {
+    struct tr_meter meter, *m = r->world->rank == 0 ? &meter : NULL;
     int64_t state = 0;
 
+    for (int i = 0; i < r->optim.owns; i++)
+        state += r->optim.own[i].count;
+    tr_meter_start_count(&meter, "drawing weights:", "numbers", state);
+    state = 0;
     for (int i = 0; i < r->optim.owns; i++) {
         const struct tr_bucket *own = &r->optim.own[i];
         struct tr_tensor masters;
 
         if (r->queue.on->apart || r->optim.beside) {
-            draw_apart(r, own->first, state, own->count);
+            draw_apart(r, own->first, state, own->count, m);
         } else {
             masters = tr_optim_masters(&r->optim, i);
-            draw(r, own->first, own->count, tr_f32(&masters));
+            for (int64_t at = 0; at < own->count; at += DRAWN_AT_ONCE)
+                draw(r, own->first + at,
+                     own->count - at < DRAWN_AT_ONCE ? own->count - at : DRAWN_AT_ONCE,
+                     tr_f32(&masters) + at, m);
         }
         state += own->count;
     }
+    if (m)
+        (void)tr_meter_end(m);
 }
 
 /* Where it does not fit, the memory plan comes before the sentence: that of the rank whose sentence

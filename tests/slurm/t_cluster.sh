@@ -15,7 +15,7 @@ traces() {
 }
 traces >"$work/before"
 slurm_start --nodes 6 --cpus 4 --gpus 4 --features fast,big
-plan 26
+plan 27
 hello=$PWD/tests/slurm/hello
 
 # script NAME: a batch job from standard input.
@@ -211,6 +211,21 @@ same_losses() {
         close_losses "$work/one" "$work/four" 1e-5
 }
 check "trireme on 4 nodes of 4 ranks has the losses of one rank" same_losses
+
+# Somebody at a terminal of the node of rank 0 sees the short form, and a file has Megatron's.
+here="OMP_NUM_THREADS=1 srun -N 1 -n 2 -w n1 '$trireme' train --num-layers 1 --hidden-size 32
+    --num-attention-heads 2 --seq-length 16 --max-position-embeddings 16 --vocab-size 64 --mock-data
+    --micro-batch-size 1 --global-batch-size 2 --train-iters 2 --lr 1e-3
+    --eval-iters 0 --log-interval 1"
+at_a_terminal() {
+    on n1 script -qec "$(echo "$here" | tr '\n' ' ')" /dev/null </dev/null >"$work/seen" 2>&1
+    on n1 sh -c "$(echo "$here" | tr '\n' ' ')" >"$work/kept" 2>&1
+    cat "$work/seen" "$work/kept"
+    grep -q '^training is done: 2 iterations' "$work/seen" &&
+        ! grep -q '^ iteration ' "$work/seen" &&
+        [ "$(grep -c '^ iteration ' "$work/kept")" = 2 ]
+}
+check "the short form below srun at a terminal" at_a_terminal
 
 # What two servers that compress send over links of 200 Mbit/s is the formula of
 # docs/data-parallel.md for each replica and step, and what the link adds: 66 bytes of headers to

@@ -286,6 +286,21 @@ static void absent_fields(void **state)
  *   Megatron-DeepSpeed   bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles.md; its
  *                    "[default7]:" is the launcher's
  */
+/* Less than the one decimal that Megatron has. */
+static void little(void **state)
+{
+    struct tr_iteration_line line = {
+        .format = TR_FORMAT_MEGATRON, .seconds = 1.0, .params_norm = -1.0, .interval.advanced = 1};
+
+    (void)state;
+    line.tflops = 0.00123456;
+    tr_lines_iteration(buf, sizeof buf, &line);
+    assert_non_null(strstr(buf, " | throughput per GPU (TFLOP/s/GPU): 0.00123 | "));
+    line.tflops = 0.0;
+    tr_lines_iteration(buf, sizeof buf, &line);
+    assert_non_null(strstr(buf, " | throughput per GPU (TFLOP/s/GPU): 0.0 | "));
+}
+
 static void other_formats(void **state)
 {
     struct tr_iteration_line line = {
@@ -514,11 +529,17 @@ static void set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(public_logs),   cmocka_unit_test(validation_block),
-        cmocka_unit_test(interval),      cmocka_unit_test(absent_fields),
-        cmocka_unit_test(other_formats), cmocka_unit_test(optional_fields),
-        cmocka_unit_test(newer_lines),   cmocka_unit_test(skipped_iterations),
-        cmocka_unit_test(wide_numbers),  cmocka_unit_test(set_up),
+        cmocka_unit_test(public_logs),
+        cmocka_unit_test(validation_block),
+        cmocka_unit_test(interval),
+        cmocka_unit_test(absent_fields),
+        cmocka_unit_test(other_formats),
+        cmocka_unit_test(little),
+        cmocka_unit_test(optional_fields),
+        cmocka_unit_test(newer_lines),
+        cmocka_unit_test(skipped_iterations),
+        cmocka_unit_test(wide_numbers),
+        cmocka_unit_test(set_up),
     };
 
     setenv("TZ", "UTC0", 1);

@@ -139,6 +139,11 @@ elif what == "groups":
 elif what == "resumed":
     found, files = events(sys.argv[3])
     assert files == 2 and sorted(found["lm loss"]) == [1, 2, 3, 4], found["lm loss"]
+    for r in rows:
+        seconds = 8 * 32 / found["tokens-per-second"][r["iteration"]]
+        assert close(1000 * seconds, r["elapsed time per iteration (ms)"]), (seconds, r)
+        assert close(found["throughput"][r["iteration"]], r["throughput per GPU (TFLOP/s/GPU)"]), r
+    assert "mfu" not in found
 else:
     lines = [json.loads(l) for l in open(sys.argv[3])]
     assert all(l["schema"] == 1 for l in lines)
@@ -152,6 +157,10 @@ else:
                             ("grad_norm", "grad norm"), ("loss_scale", "loss scale"),
                             ("elapsed_ms", "elapsed time per iteration (ms)")):
             assert close(l[name], r[field]), (name, l, r)
+        assert math.isclose(l["tokens_per_second"], 256e3 / l["elapsed_ms"], rel_tol=1e-6), l
+        assert close(l["tflops_per_rank"], r["throughput per GPU (TFLOP/s/GPU)"]), (l, r)
+        assert "mfu" not in l, "a CPU rank has no maker's peak"
+        assert 0 < l["memory_allocated_bytes"] and 0 < l["memory_resident_bytes"]
         assert l["consumed_samples"] == int(r["consumed samples"])
         assert l["global_batch_size"] == 8 and l["skipped"] is False and l["seconds"] > 0
         assert l["timers_ms"]["forward-compute"] > 0
@@ -178,10 +187,11 @@ check "groups of BigScience's fork, every second iteration" groups
 # A run that stops and goes on, in another layout; its first job left half a line.
 resumed() {
     small 2 --pipeline-model-parallel-size 2 --train-iters 4 --exit-interval 2 --eval-interval 2 \
-        --save "$work/run" --log-jsonl "$work/lines" --tensorboard-dir "$work/again" > "$work/log3" 2>&1 &&
+        --log-throughput --save "$work/run" --log-jsonl "$work/lines" \
+        --tensorboard-dir "$work/again" > "$work/log3" 2>&1 &&
         printf '{"schema": 1' >> "$work/lines" &&
-        small 1 --train-iters 4 --save "$work/run" --load "$work/run" --log-jsonl "$work/lines" \
-            --tensorboard-dir "$work/again" >> "$work/log3" 2>&1 &&
+        small 1 --train-iters 4 --log-throughput --save "$work/run" --load "$work/run" \
+            --log-jsonl "$work/lines" --tensorboard-dir "$work/again" >> "$work/log3" 2>&1 &&
         [ "$(grep -cvx '{.*}' "$work/lines")" = 1 ] && grep -x '{.*}' "$work/lines" > "$work/whole" &&
         python3 "$work/numbers.py" lines "$work/log3" "$work/whole" &&
         python3 "$work/numbers.py" resumed "$work/log3" "$work/again"
