@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """schedule.py TEST...: run tests, the longest first, as many at a time as fill the cores.
 
-tests/list says how long a test takes.  One for each core is always under way.  Many wait for launchers and
-clocks most of the time, so another is begun where the cores idled in the last second; tests that crowd each
-other out take more seconds of processors.  A test that has a .trs file is done.  Up to four that failed are run once more, one by
+tests/list says what a test costs: seconds of processors divided by seconds on the clock are the cores that
+it fills, and one that mostly waits for launchers and clocks fills a small part of one.  A test is begun when
+what it fills is free.  A test that has a .trs file is done.  Up to four that failed are run once more, one by
 one: a test that passes then is named as unsteady, and is to be mended, but it does not fail the suite.  Where
 more failed, the fault is no matter of time, and none is repeated.
 
@@ -20,18 +20,21 @@ import time
 
 CORES = len(os.sched_getaffinity(0))
 REPEATED = 4        # failures that are run once more
-AT_ONCE = 3         # tests for each core, at most: each takes memory
-IDLE = 0.25         # of the cores, in the last second, for one more
+AT_ONCE = 2         # tests for each core, at most: each takes memory, and costs are of a busy machine
+OVER = 1.15         # what a core may be asked for: costs are means
 
 
 class Test:
     def __init__(self, name, row):
         self.name = name
         self.stem = re.sub(r'\.(mpi|sh)$', '', name)
-        _, _, self.tier, marks, _, wall = row
+        _, _, self.tier, marks, cpu, wall = row
         self.marks = marks.split(',')
-        # Without a measurement it may be long.
+        # Without a measurement it may be long, and each two cores begin three of them.
         self.wall = float('inf') if wall == '-' else float(wall)
+        self.fills = 1 / 1.5
+        if wall != '-' and cpu != '-':
+            self.fills = min(CORES, float(cpu) / max(float(wall), 0.1))
 
     def file(self, kind):
         return self.stem + '.' + kind
@@ -93,47 +96,20 @@ def chosen(tests):
     return [test for test in tests if not parts or any(belongs(test, part) for part in parts)]
 
 
-class Idle:
-    """The part of all cores that did nothing lately: 0 to 1, and 0 where nobody can tell."""
-
-    def __init__(self):
-        self.seen = [(time.monotonic(), self.count())]
-
-    @staticmethod
-    def count():
-        """Time in which they did nothing, or waited for disks, and all time, in the unit of the system."""
-        try:
-            with open('/proc/stat', encoding='ascii') as stat:
-                words = [int(word) for word in stat.readline().split()[1:9]]
-            return words[3] + words[4], sum(words)
-        except (OSError, ValueError, IndexError):
-            return 0, 0
-
-    def lately(self):
-        """In the last second; nothing is known before one has passed."""
-        now = time.monotonic()
-        self.seen.append((now, self.count()))
-        while len(self.seen) > 2 and self.seen[1][0] <= now - 1:
-            del self.seen[0]
-        (began, first), (_, last) = self.seen[0], self.seen[-1]
-        return (last[0] - first[0]) / max(last[1] - first[1], 1) if now - began >= 1 else 0
-
-    def forget(self):
-        """One more began: what was before does not count."""
-        self.seen = [(time.monotonic(), self.count())]
-
-
 def run(tests, cores, most):
     """Run them; those that failed."""
     waiting = sorted(tests, key=lambda test: -test.wall)
     running = []
-    idle = Idle()
     while waiting or running:
-        if waiting and (len(running) < cores or (len(running) < most and idle.lately() > IDLE)):
-            running.append(waiting.pop(0))
-            running[-1].begin()
-            idle.forget()
-            continue
+        free = cores * OVER - sum(test.fills for test in running)
+        for test in list(waiting):
+            if len(running) >= most:
+                break
+            if test.fills <= free or not running:
+                test.begin()
+                free -= test.fills
+                running.append(test)
+                waiting.remove(test)
         time.sleep(0.02)
         running = [test for test in running if not test.ended()]
     return [test for test in tests if test.failed()]
