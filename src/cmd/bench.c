@@ -49,8 +49,8 @@ static const struct tr_opt rows[] = {
     ROW(TEXT, folder, "folder", ".", ANY, "io: where the file is written, and removed"),
     ROW(INT, file_mib, "file-mib", "64", COUNT, "io: MiB of each rank"),
     ROW(REAL, floor, "floor", "0.9", FRACTION,
-        "node: a node below this fraction of the median of all nodes is slow, a straggler; "
-        "machine: a number below this fraction of the profile is low"),
+        "node: nodes below this fraction of the median of all are stragglers; machine: numbers "
+        "below this fraction of the profile are low"),
     ROW(TEXT, machine, "machine", NULL, ANY,
         "machine: profile to compare with, its name or a file"),
     ROW(TEXT, write_machine, "write-machine", NULL, ANY,
@@ -94,30 +94,29 @@ const struct tr_doc tr_doc_bench = {
     .about =
         "Benchmark the device, transport and process groups that training would use.  Start it "
         "like training, by srun or mpiexec, or alone for one rank.  It takes the options of "
-        "`trireme train` for the model and the layout; without them it is GPT-2 345M.  All "
-        "results are verified, and the exit code is 70 when one is wrong.\n"
+        "`trireme train` for the model and the layout; without them it is GPT-2 345M.  All results "
+        "are verified, and the exit code is 70 when one is wrong.\n"
         "\n"
-        "gemm: the GEMMs of the model's layers and output head, forward and both gradients, in "
-        "its shapes and types, on all ranks at once.\n"
+        "gemm: the GEMMs of the model's layers and output head, forward and both gradients, in its "
+        "shapes and types, on all ranks at once.\n"
         "\n"
-        "coll: collectives and point-to-point messages by size, in the columns of nccl-tests "
-        "with its bus bandwidth; by --group, and by --distributed-backend, also over a slow "
+        "coll: collectives and point-to-point messages by size, in the columns of nccl-tests with "
+        "its bus bandwidth.  --group and --distributed-backend choose which, also over a slow "
         "network.\n"
         "\n"
-        "codec: quantization and sparsification for slow networks, encode and decode, on one "
-        "core of each rank or on its GPU, compared with a copy of the same numbers.\n"
+        "codec: quantization and sparsification for slow networks, encode and decode.  It runs on "
+        "one core of each rank or on its GPU, beside a copy of the same numbers.\n"
         "\n"
-        "io: checkpoint I/O: one file that all ranks write and flush, and read, each what "
-        "another wrote.\n"
+        "io: checkpoint I/O: one file that all ranks write and flush, and read, each what another "
+        "wrote.\n"
         "\n"
-        "node: a GEMM, a memory copy and messages on every rank, a line for each node, and the "
-        "names of stragglers as --exclude takes them; then the exit code is 69.\n"
+        "node: a GEMM, a memory copy and messages on every rank, a line for each node.  Stragglers "
+        "are named as --exclude takes them, and then the exit code is 69.\n"
         "\n"
         "machine: measures what a machine profile of `trireme plan` holds, and compares with "
         "--machine; the exit code is 69 when a number is low.  After io it includes the disk.\n"
         "\n"
-        "    srun trireme bench gemm coll @jobs/models/study-7.5b.args --fp16 --vocab-size "
-        "50257\n"
+        "    srun trireme bench gemm coll @jobs/models/study-7.5b.args --fp16 --vocab-size 50257\n"
         "    srun trireme bench coll --group dp --tensor-model-parallel-size 4 --call all-reduce",
     .options = table,
     .trains = true,
@@ -324,8 +323,8 @@ static enum tr_status verdict(const struct bench *o, const struct tr_bench *b,
     if (b->wrong > 0)
         return TR_FAIL(
             TR_EINTERNAL,
-            "%lld of %lld numbers are wrong, so a device, a library or a link computes or "
-            "transfers wrong data: find out which, before anything is trained on it",
+            "%lld of %lld numbers are wrong, so a device, a library or a link returns wrong data: "
+            "find out which before you train on it",
             (long long)b->wrong, (long long)b->results);
     if (x->slow > 0)
         return TR_FAIL(TR_ERESOURCE,

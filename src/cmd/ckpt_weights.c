@@ -57,7 +57,7 @@ static const struct tr_opt rows[] = {
     CHOICE(
         "export", format, "weights_format", "format", "hf",
         "hf: a folder that transformers loads, with safetensors; layers: that of CocktailSGD and "
-        "AC-SGD, a file for each layer; megatron: the files of Megatron-LM of 2021, GPT-2 alone"),
+        "AC-SGD, a file for each layer; megatron: Megatron-LM's files of 2021, GPT-2 alone"),
     OPT("export", INT, ranks, "tensor-model-parallel-size", "1", COUNT,
         "tensor ranks that --format megatron is for"),
     OPT("export", INT, stages, "pipeline-model-parallel-size", "1", COUNT,

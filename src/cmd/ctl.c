@@ -48,8 +48,8 @@ const struct tr_doc tr_doc_ctl = {
                 "trireme ctl RUN stop [--wait SECONDS]\n"
                 "trireme ctl RUN go",
     .about =
-        "Send a request to a run from any machine that sees its run folder.  RUN is the folder "
-        "of --save; who may write there may ask.  The run answers after the current iteration.\n"
+        "Send a request to a run from any machine that sees its run folder.  RUN is the folder of "
+        "--save; who may write there may ask.  The run answers after the current iteration.\n"
         "\n"
         "status prints iteration and state, how old they are, and whether a process holds "
         "RUN/lock.  A run that could not record its end is called killed.\n"
@@ -58,11 +58,12 @@ const struct tr_doc tr_doc_ctl = {
         "RUN/dump-ITERATION.txt: for each rank its host, process, memory and timers.\n"
         "\n"
         "stop makes the run save and exit, with exit code 0.  It stays in force: each later job "
-        "that starts the run exits at once, so a chain of jobs ends, and a stop between two jobs "
+        "that starts the run exits at once, so a chain of jobs ends.  A stop between two jobs "
         "holds too.  go takes that back.\n"
         "\n"
-        "The exit code is 0 when the run answered, 69 when there is no such run or none that "
-        "could answer, and 75 when it did not answer in time; save and stop then stay asked for.",
+        "The exit code is 0 when the run answered, and 69 when there is no such run or none that "
+        "could answer.  It is 75 when the run did not answer in time; save and stop then stay "
+        "asked for.",
     .options = options,
 };
 
@@ -232,8 +233,8 @@ static enum tr_status late(const char *run, enum tr_ask ask, double wait, const 
         tr_ctl_remove(run, ask);
         return TR_FAIL(
             TR_ERESOURCE,
-            "%s did not answer within %g s and no process is seen to hold its lock, so it "
-            "is probably dead; the request is taken back",
+            "%s did not answer within %g s and no process holds its lock, so it is probably dead; "
+            "the request is taken back",
             run, wait);
     }
     return TR_FAIL(TR_ETEMP,

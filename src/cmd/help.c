@@ -17,19 +17,20 @@ const struct tr_doc tr_doc_help = {
     "trireme help --man VERB\n"
     "trireme help --completion",
 
-    "Without a verb, list the verbs and the options that a first run needs.  With one, explain it "
-    "and its options, or one group of its "
-    "options, by its heading or the beginning of a word of it, in any case.  With an option, say "
-    "what it takes, its range, default and other names, and which pages name it; options that are "
-    "refused or have no effect say why.\n\n"
+    "Without a verb, list the verbs and the options that a first run needs.  With a verb, explain "
+    "it and its options, or one group of its options, by its heading or the beginning of a word of "
+    "that.  With an option, say what it takes, its range, default and other names, and which pages "
+    "name it.  Options that are refused or have no effect say why.\n"
+    "\n"
     "    trireme help train optimizer\n"
     "    trireme help --micro-batch-size\n"
     "    trireme help --search dropout\n"
     "\n"
     "--search finds terms, options, verbs, pages and folders of the sources that have all the "
     "words.  Whole words come first, then beginnings of words, then other parts of words.  What is "
-    "accepted without effect and what is refused comes last.\n\n"
-    "--man prints the page of a verb in mdoc, the language of manual pages; the page of the whole "
+    "accepted without effect and what is refused comes last.\n"
+    "\n"
+    "--man prints the page of a verb in mdoc, the language of manual pages.  The page of the whole "
     "program is that of the verb \"trireme\".  --completion prints what bash needs to complete "
     "verbs and options: `source <(trireme help --completion)`.  `make install` installs both.",
     NULL,
@@ -37,11 +38,10 @@ const struct tr_doc tr_doc_help = {
 };
 
 static const char about_trireme[] =
-    "trireme trains GPT models with tensor, pipeline and data parallelism, as Megatron-LM does, "
-    "on CPU ranks under MPI and on NVIDIA GPUs.  It reads the options, the datasets and the "
-    "learning rate schedules of Megatron-LM, prints its log lines, and writes checkpoints from "
-    "which a run can resume in any other layout.  docs/glossary.md lists the terms of the field "
-    "with the option of each.\n"
+    "trireme trains GPT models with tensor, pipeline and data parallelism, as Megatron-LM does, on "
+    "CPU ranks under MPI and on NVIDIA GPUs.  It reads the options, the datasets and the learning "
+    "rate schedules of Megatron-LM, and prints its log lines.  Its checkpoints resume in any other "
+    "layout.  The page docs/glossary.md lists the terms of the field with the option of each.\n"
     "\n"
     "Everything is done by a verb:";
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "plan/plan.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +10,7 @@
 #include "plan/pareto.h"
 #include "sweep/space.h"
 #include "train/start.h"
+#include "util/file.h"
 #include "util/log.h"
 
 struct ask {
@@ -34,17 +34,14 @@ static const struct tr_opt rows[] = {
         "also print what DeepSpeed estimates for ZeRO of stage 2 and 3, and shards of whole "
         "tensors"),
     OPT(INT, fit_mib, "fit-mib", NULL,
-        "also name the changes with which it would fit GPUs of so many MiB, though it fits or they "
-        "are others than those of the machine"),
+        "also name the changes with which it would fit GPUs of so many MiB, whatever the machine "
+        "has"),
     OPT(WORDS, fit, "fit", NULL,
-        "logs of runs, of trireme or Megatron-LM, or folders of them: print the profile of "
-        "--machine with "
-        "the constants that these runs say, and how far it is off on runs that it was not fitted "
-        "to"),
+        "logs of runs, of trireme or Megatron-LM, or folders of those: print the profile of "
+        "--machine with their constants, and its error"),
     OPT(FLAG, search, "search", NULL,
-        "search all options that change memory or speed, and print the runs that no other beats in "
-        "time, memory and "
-        "GPU-hours at once, and why the neighbours of the fastest were rejected"),
+        "search all options that change memory or speed; print the runs that no other beats, and "
+        "why neighbours of the fastest were rejected"),
     OPT(WORDS, keep, "search-keep", NULL,
         "options whose values --search keeps as they are, without their dashes, as in "
         "micro-batch-size zero-stage"),
@@ -72,8 +69,8 @@ const struct tr_doc tr_doc_plan = {
         "trireme plan --fit LOG|FOLDER... --machine NAME|FILE [--json] [@file] [--option "
         "value ...]",
     .about =
-        "Plan a run without a job, MPI or a GPU: the memory of every pipeline stage and whether "
-        "it fits the GPU, the time of an iteration with its breakdown (bubble included), "
+        "Plan a run without a job, MPI or a GPU.  A plan has the memory of every pipeline stage, "
+        "whether it fits the GPU, and the time of an iteration with its breakdown.  It has "
         "checkpoints, GPU-hours and jobs, and other layouts of the same GPUs that fit.  Options "
         "are those of `trireme train`; --world-size is the number of GPUs, the fewest that hold "
         "the model unless given.\n"
@@ -82,19 +79,19 @@ const struct tr_doc tr_doc_plan = {
         "\n"
         "Memory is counted by the functions that allocate when training begins.  It is compared "
         "with what Megatron-LM of 2021 would hold, with the fragmentation of PyTorch's caching "
-        "allocator.  A rank fits below 95 % of GPU memory, is tight above, and the exit code is "
-        "69 where it does not fit.\n"
+        "allocator.  A rank fits below 95 % of GPU memory, is tight above, and the exit code is 69 "
+        "where it does not fit.\n"
         "\n"
-        "With --fit it fits the constants of a profile to runs that you have, and prints the new "
-        "profile, which --machine takes; layout, model and batch are those that the logs say, and "
-        "options of training are for what they do not say.\n"
+        "--fit adapts the constants of a profile to runs that you have, and prints the new "
+        "profile, which --machine takes.  Layout, model and batch come from the logs; options of "
+        "training are for what logs do not say.\n"
         "\n"
         "    trireme plan --fit runs/*.log --machine jean-zay-v100-32g >ours.conf\n"
         "\n"
-        "Time is a cost model: the constants of a machine profile over the pipeline schedule "
-        "that would run; where measured runs were compared, it gives the range in which eight of "
-        "ten of them lay.  A profile is a text file of lines \"key = value\"; a wrong name lists "
-        "those that come with the program, and docs/machines.md tells how to write one:\n"
+        "Time is a cost model: the constants of a machine profile over the pipeline schedule that "
+        "would run.  Where measured runs were compared, a plan gives the range in which eight of "
+        "ten of them lay.  A profile is a text file of lines \"key = value\".  A wrong name lists "
+        "those that come with the program; docs/machines.md tells how to write one:\n"
         "\n"
 #define TEXT(field, key, help) "    " key ": " help "\n"
 #define COUNT(field, key, least, most, help) "    " key ": " help "\n"
@@ -110,9 +107,8 @@ static enum tr_status check(const struct tr_config *c)
     if (!c->use_checkpoint_args)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
-                   "a plan takes no options from a checkpoint, so --use-checkpoint-args would be "
-                   "ignored: give the options of the model (`trireme ckpt show` has them), or "
-                   "ask `trireme train --dry-run`");
+                   "a plan takes no options from a checkpoint: in place of --use-checkpoint-args "
+                   "give those that `trireme ckpt show` has, or ask `trireme train --dry-run`");
 }
 
 /* Ranks of a node lie side by side, so its groups are whole where they divide it. */
@@ -122,9 +118,8 @@ static void warn(const struct tr_plan *p)
 
     if (p->has_machine && w > 1 && (w > node || node % w != 0))
         tr_log(TR_LOG_WARNING,
-               "--tensor-model-parallel-size %d spans nodes of %s, which have %d GPUs: the "
-               "all-reduces of every layer would cross the slow network between nodes; take a "
-               "divisor of %d",
+               "--tensor-model-parallel-size %d spans nodes of %s with %d GPUs: the all-reduces of "
+               "every layer would cross the network between nodes; take a divisor of %d",
                w, p->machine.name, node, node);
 }
 
@@ -222,17 +217,13 @@ static enum tr_status check_asked(const struct ask *a)
 
 static enum tr_status write_trace(const char *path, const struct tr_plan *p)
 {
-    FILE *f = fopen(path, "we");
-    enum tr_status s;
-    bool bad;
+    enum tr_status s, closed;
+    FILE *f;
 
-    if (!f)
-        return TR_FAIL(TR_EIO, "cannot write the trace to %s: %s", path, strerror(errno));
+    TR_TRY(tr_output_open(path, &f));
     s = tr_plan_trace(p, f);
-    bad = ferror(f) != 0;
-    if ((fclose(f) != 0 || bad) && s == TR_OK)
-        s = TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", path);
-    return s;
+    closed = tr_output_close(path, f);
+    return s == TR_OK ? closed : s;
 }
 
 static enum tr_status tell(const struct ask *a, const struct tr_config *c)

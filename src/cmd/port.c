@@ -59,24 +59,23 @@ const struct tr_doc tr_doc_port = {
         "trireme port FILE... [--out NAME.args] [--job NAME.slurm] [--format FORMAT] [--json]",
     .about =
         "Read a job script, or a list of arguments, of Megatron-LM, Megatron-DeepSpeed, "
-        "CocktailSGD or AC-SGD, and say what becomes of each option here: done, given (it says "
-        "what is done anyway), ignored, refused, unknown, or open (its value is only known to a "
-        "running shell), each with the reason and our spelling.\n"
+        "CocktailSGD or AC-SGD, and say what becomes of each option here.  It is done, given (it "
+        "says what is done anyway), ignored, refused, unknown, or open (only a running shell knows "
+        "its value).  Each has the reason and our spelling.\n"
         "\n"
         "    trireme port pretrain.sh --out gpt.args --job gpt.slurm\n"
         "    trireme port pretrain.sh --define 1=/scratch/ckpt DATA_PATH=/data/text_document\n"
         "\n"
         "Nothing in the script is executed.  Variables, arrays, arithmetic, quotes, continued "
-        "lines, eval and bash -c are followed as a shell would; $(...), unset variables and "
-        "files that it sources are not, and are named.  Several FILEs are read one after the "
-        "other, as one script.\n"
+        "lines, eval and bash -c are followed as by a shell.  What is not followed is named: "
+        "$(...), unset variables and sourced files.  Several FILEs are read one after the other, "
+        "as one script.\n"
         "\n"
         "--out writes what is done, with the rest in comments.  --job writes a job file in the "
-        "manner of "
-        "those in jobs/, with the #SBATCH lines of the script and a task for each GPU.\n"
+        "manner of those in jobs/, with the #SBATCH lines of the script and a task for each GPU.\n"
         "\n"
         "The exit code is 0 when the argument file says all that the script said, and 64 when "
-        "something is refused, unknown, open or missing; files are written in either case.",
+        "something is refused, unknown, open or missing.  Files are written in either case.",
     .options = table,
     .trains = false,
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "cmd/cmd.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "report/summary.h"
 #include "report/trace_view.h"
 #include "telemetry/gpus.h"
+#include "util/file.h"
 #include "util/log.h"
 #include "util/text.h"
 
@@ -56,31 +56,24 @@ struct options {
 static const struct tr_opt rows[] = {
     {.kind = TR_ROW_GROUP, .name = "Options", .group = "report"},
     CHOICE(ROWS_GROUP, show, "show", "show", "auto",
-           "which table; auto shows runs, planned if there are plans and logs, summary, starts and "
-           "goodput if there are several, slow if a "
-           "slow rank was named, breakdown if there are timers, scaling if numbers of GPUs differ"),
+           "which table; auto shows runs, planned, summary, starts, goodput, slow, breakdown and "
+           "scaling, each where the logs have something for it"),
     ROW(TEXT, columns, "columns", NULL, ANY,
-        "columns of the table of runs, NAME or NAME=HEADER with commas between them, among them "
-        "lists "
-        "of columns by name, jean-zay or megatron, as in jean-zay,from; without --html it is the "
-        "only table then"),
+        "columns of the table of runs, which is then the only one without --html: NAME or "
+        "NAME=HEADER with commas, or the lists jean-zay and megatron"),
     ROW(TEXT, group_by, "group-by", NULL, ANY,
-        "one row for all runs that have the same in these columns, NAMEs with commas between them: "
-        "how "
-        "many runs, medians and their intervals; without --html it is the only table then"),
+        "one row for all runs that have the same in these columns, NAMEs with commas: how many "
+        "runs, medians and their intervals; alone without --html"),
     CHOICE(ROWS_GROUP, format, "format", "format", "text", "output format"),
     CHOICE(ROWS_GROUP, plot, "plot", "plot", "none",
-           "a plot in place of tables; pareto takes files of `trireme plan --search --json`; as "
-           "text or, with --output, as SVG, PDF, PNG or "
-           "script of "
-           "gnuplot"),
+           "a plot in place of tables, as text or with --output SVG, PDF, PNG or gnuplot script; "
+           "pareto takes files of `trireme plan --search --json`"),
     CHOICE(ROWS_GROUP, plot_x, "plot_x", "plot-x", "iterations",
            "x axis of --plot loss and throughput; time is that of training, energy that of all "
            "GPUs, in logs of --log-energy"),
     ROW(REAL, smoothing, "plot-smoothing", "0", ANY,
-        "smooth the lines of --plot loss and throughput as TensorBoard does, by a weight from 0, "
-        "not at "
-        "all, to below 1; what was is drawn thin"),
+        "smooth the lines of --plot loss and throughput as TensorBoard does, by a weight of 0 (not "
+        "at all) to below 1; originals are thin"),
     ROW(FLAG, percent, "plot-percent", "off", ANY,
         "bars of --plot breakdown in percent of their iteration"),
     ROW(TEXT, style.font, "plot-font", NULL, ANY,
@@ -92,13 +85,11 @@ static const struct tr_opt rows[] = {
     ROW(REAL, style.height, "plot-height", NULL, ABOVE_ZERO,
         "height of the picture in mm; as much as the plot needs unless given"),
     ROW(FLAG, timeline, "timeline", "off", ANY,
-        "draw traces of `trireme train --trace`, `sim --sim-trace` or `plan --plan-trace` instead "
-        "of "
-        "reading a log: one iteration of all ranks, as SVG; several traces above one another"),
+        "draw traces of `trireme train --trace`, `sim --sim-trace` or `plan --plan-trace`: one "
+        "iteration of all ranks as SVG; several traces above one another"),
     ROW(FLAG, flight, "flight", "off", ANY,
-        "read no log but the flight records that the ranks of a run left when it hung or crashed, "
-        "in the "
-        "folder of --save: which rank is behind, or left none"),
+        "read the flight records of a run that hung or crashed, in the folder of --save: which "
+        "rank is behind, or left none"),
     ROW(INT, iteration, "timeline-iteration", NULL, COUNT,
         "which iteration of those that were measured; the first of the trace unless given"),
     ROW(TEXT, output, "output", NULL, ANY,
@@ -107,8 +98,8 @@ static const struct tr_opt rows[] = {
         "write a study to this file as one page of HTML: all tables, figures, and the options of "
         "each run"),
     ROW(INT, warmup, "warmup", NULL, COUNT_OR_0,
-        "warm-up iterations at the start of a run that do not count; unless given, those of its "
-        "first two lines, at most a quarter of its lines"),
+        "warm-up iterations at the start of a run that do not count; by default those of its first "
+        "two lines, at most a quarter"),
     ROW(FLAG, join, "join", "off", ANY, "join the logs, which are parts of one run, in this order"),
     CHOICE(ROWS_GROUP, flops_formula, "flops_formula", "flops-formula", "2024",
            "FLOP formula of the model for MFU; auto is 2024"),
@@ -178,14 +169,14 @@ const struct tr_doc tr_doc_report = {
                 "trireme report --timeline TRACE [-o FILE]\n"
                 "trireme report --flight FOLDER [--format FORMAT] [-o FILE]",
     .about =
-        "Analyze training logs, of trireme in each --log-format, of Megatron-LM since 2021 and "
-        "of Megatron-DeepSpeed: iteration times, samples and tokens per second, TFLOP/s, MFU and "
-        "HFU, memory, losses, starts and why they ended; a breakdown of an iteration that sums "
-        "to its time, with the pipeline bubble (fill and drain) apart from transfers; scaling "
-        "efficiency by factors; and two runs compared phase by phase.  - is the standard input, "
-        "and a folder stands for the logs in it, and for what `trireme plan --json` and `trireme "
-        "sim --json` printed into files NAME.json, which are runs that were not measured.  No job "
-        "and no GPU is needed.\n"
+        "Analyze training logs, of trireme in each --log-format, of Megatron-LM since 2021 and of "
+        "Megatron-DeepSpeed.  A report has iteration times, samples and tokens per second, "
+        "TFLOP/s, MFU and HFU, memory, losses, and starts with why they ended.  The breakdown of "
+        "an iteration sums to its time, with the pipeline bubble (fill and drain) apart from "
+        "transfers.  Scaling efficiency comes by factors, and two runs are compared phase by "
+        "phase.  - is the standard input, and a folder stands for the logs in it.  Files NAME.json "
+        "there, which `trireme plan --json` and `trireme sim --json` print, are runs that were not "
+        "measured.  No job and no GPU is needed.\n"
         "\n"
         "A log may hold several starts of one run: what a later start did again counts once.  "
         "Malformed lines are read as far as possible, and reported on the standard error with "
@@ -205,12 +196,10 @@ const struct tr_doc tr_doc_report = {
         "    trireme report --flight runs/a\n"
         "\n"
         "Plots are drawn by gnuplot.  Where there is none, a plot that was to become a file is "
-        "printed as text and the exit code is 69; a name that ends in .gp needs no gnuplot.\n"
+        "printed as text, and the exit code is 69.  A name that ends in .gp needs no gnuplot.\n"
         "\n"
-        "The exit code is 65 if a log has nothing of training in it or a folder no flight records, "
-        "or some that "
-        "are none, and 74 if one cannot be "
-        "read.",
+        "The exit code is 65 if a log has nothing of training in it, or a folder no flight "
+        "records.  It is 74 if one cannot be read.",
     .options = options,
 };
 
@@ -361,26 +350,6 @@ static enum tr_status make_auto(const struct tr_present *p, bool page, struct tr
     return TR_OK;
 }
 
-/* A file to write to, the standard output where there is no path. */
-static enum tr_status open_output(const char *path, FILE **f)
-{
-    *f = path ? fopen(path, "we") : stdout;
-    return *f ? TR_OK : TR_FAIL(TR_EIO, "cannot write %s: %s", path, strerror(errno));
-}
-
-/* The output is written whole or an error says that it is not. */
-static enum tr_status close_output(const char *path, FILE *f)
-{
-    bool bad;
-
-    if (!path)
-        return TR_OK;
-    bad = ferror(f) != 0;
-    if (fclose(f) != 0 || bad)
-        return TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", path);
-    return TR_OK;
-}
-
 /* As the user typed them. */
 static char *title_of(const struct tr_words *logs)
 {
@@ -395,9 +364,9 @@ static enum tr_status write_to(const struct options *o, const struct tr_table *t
 {
     FILE *f;
 
-    TR_TRY(open_output(o->output, &f));
+    TR_TRY(tr_output_open(o->output, &f));
     tr_tables_write(t, count, (enum tr_table_format)o->format, f);
-    return close_output(o->output, f);
+    return tr_output_close(o->output, f);
 }
 
 /* The searches in folders that are looked at; a folder need not have any. */
@@ -418,13 +387,13 @@ static enum tr_status write_page(const struct options *o, const struct tr_words 
     char *title;
     FILE *f;
 
-    TR_TRY(open_output(o->html, &f));
+    TR_TRY(tr_output_open(o->html, &f));
     title = title_of(logs);
     find_searches(logs, &searches);
     tr_page_write(title, t, count, p, &searches, f);
     tr_words_release(&searches);
     free(title);
-    return close_output(o->html, f);
+    return tr_output_close(o->html, f);
 }
 
 static enum tr_status write_tables(const struct options *o, const struct tr_words *logs,
@@ -508,7 +477,7 @@ static enum tr_status write_timeline(const struct options *o, const struct tr_wo
     for (int i = 0; i < traces->count && s == TR_OK; i++)
         s = tr_trace_read(traces->word[i], &t[i]);
     if (s == TR_OK)
-        s = open_output(o->output, &f);
+        s = tr_output_open(o->output, &f);
     if (s == TR_OK)
         s = tr_trace_view_svg(t, traces->count, o->iteration == TR_UNSET_INT ? -1 : o->iteration,
                               &style, f);
@@ -516,7 +485,7 @@ static enum tr_status write_timeline(const struct options *o, const struct tr_wo
         tr_trace_release(&t[i]);
     free(t);
     if (f)
-        closed = close_output(o->output, f);
+        closed = tr_output_close(o->output, f);
     return s == TR_OK ? closed : s;
 }
 
@@ -567,8 +536,8 @@ static enum tr_status check_picture(const struct options *o)
         (o->style.font || o->style.points > 0.0 || o->style.width > 0.0 || o->style.height > 0.0))
         return TR_FAIL(
             TR_ECONFIG,
-            "--plot-font, --plot-font-size, --plot-width and --plot-height are of a picture, and "
-            "none was asked for: add --plot and -o with a name that ends in .svg, .pdf or .png");
+            "--plot-font, --plot-font-size, --plot-width and --plot-height shape a picture, and "
+            "none was asked for: add --plot and -o NAME.svg, .pdf or .png");
     if (o->timeline && o->style.height > 0.0)
         return TR_FAIL(TR_ECONFIG, "the height of --timeline follows from its ranks and "
                                    "--plot-font-size: leave --plot-height out");
@@ -592,10 +561,8 @@ static enum tr_status check_picture(const struct options *o)
     if (tr_plot_of_files((enum tr_plot_kind)o->plot) && says_of_logs(o))
         return TR_FAIL(
             TR_ECONFIG,
-            "this --plot reads what `trireme plan` printed and no logs, of which an option says "
-            "something: leave out --join, --warmup, --gpu, --peak-tflops, --recompute and what "
-            "logs do "
-            "not say");
+            "this --plot reads what `trireme plan` printed and no logs: leave out --join, "
+            "--warmup, --gpu, --peak-tflops, --recompute and what else is about logs");
     if (o->style.font && !is_font(o->style.font))
         return TR_FAIL(
             TR_ECONFIG,
@@ -628,9 +595,8 @@ static enum tr_status check(const struct options *o, const struct tr_words *logs
                     o->format != TR_TABLE_TEXT || o->output))
         return TR_FAIL(
             TR_ECONFIG,
-            "--html writes a page with all tables and figures, so no other output can be "
-            "chosen with it: leave out --show, --format, --plot, --timeline and "
-            "--output");
+            "--html writes a page with all tables and figures, and nothing else: leave out --show, "
+            "--format, --plot, --timeline and --output");
     if (!o->timeline && o->iteration != TR_UNSET_INT)
         return TR_FAIL(TR_ECONFIG, "--timeline-iteration says nothing without --timeline: add it");
     if (o->plot != TR_PLOT_NONE && (o->show != SHOW_AUTO || o->format != TR_TABLE_TEXT))

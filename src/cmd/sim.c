@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "sim/sim.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,8 +28,8 @@ static const struct tr_opt rows[] = {
         "RANK:SPEED,FIRST-LAST:SPEED,...: the speed at which ranks compute, where the others have "
         "1; 3:0.9 is a straggler that takes 1/0.9 times as long"),
     ROW(REAL, jitter, "jitter", "0", NOT_NEGATIVE,
-        "percent by which the time of a pass of a rank varies: its logarithm is normal, its median "
-        "is the plan's; all ranks are then simulated"),
+        "percent by which the time of a pass varies (log-normal, its median is the plan's); all "
+        "ranks are then simulated"),
     ROW(INT, draws, "draws", "50", COUNT,
         "with --jitter: iterations, of whose times P10, P50 and P90 are printed"),
     ROW(REAL, rail, "rail-gbs", "0", NOT_NEGATIVE,
@@ -45,9 +44,8 @@ static const struct tr_opt rows[] = {
     ROW(REAL, spine_over, "spine-oversubscription", "1", ABOVE_ZERO,
         "what the leaf switches of a pod can send, over what it has to other pods"),
     CHOICE(ROWS_GROUP, collectives, "collectives", "collectives", "plan",
-           "how sums and gathers of many ranks go over links: plan is a ring with the time of the "
-           "plan; with ring, tree and hierarchical each step has a latency; auto is of these the "
-           "quickest for the size"),
+           "how sums and gathers go over links: plan is a ring with the plan's time; ring, tree "
+           "and hierarchical have latencies; auto is the quickest"),
     ROW(TEXT, curve, "collective-curve", NULL, ANY,
         "file with what `trireme bench coll` printed: collectives of that group take the measured "
         "times, between two sizes log-log interpolated"),
@@ -98,17 +96,17 @@ const struct tr_doc tr_doc_sim = {
                 "            [--sensitivities] [--sim-trace FILE] [--json] [@file] "
                 "[--option value ...]",
     .about =
-        "Simulate an iteration of a run, without a job, MPI or a GPU: every rank executes its "
+        "Simulate an iteration of a run, without a job, MPI or a GPU.  Every rank executes its "
         "pipeline schedule with the durations of `trireme plan`, and messages share the links of "
         "nodes and switches.  Options are those of `trireme train`; --world-size is the number of "
         "ranks.\n"
         "\n"
         "    trireme sim --machine selene-a100 @model.args --world-size 1024 --speeds 17:0.8\n"
         "\n"
-        "It prints the time of an iteration, what ranks spend it on and wait for, how much of each "
-        "kind of link is used, and with failures of nodes the goodput of a month and the best "
-        "interval between checkpoints.  Ranks that are alike are simulated once.  docs/sim.md says "
-        "how it computes.  Numbers of a machine profile for --what-if:\n"
+        "It prints the time of an iteration, what ranks spend it on and wait for, and how much of "
+        "each kind of link is used.  With failures of nodes it prints the goodput of a month and "
+        "the best interval between checkpoints.  Ranks that are alike are simulated once.  "
+        "docs/sim.md says how it computes.  Numbers of a machine profile for --what-if:\n"
         "\n"
 #define NUMBER(field, key, initial, least, most, help) "    " key ": " help "\n"
 #include "config/machine.def"
@@ -145,9 +143,9 @@ static enum tr_status check(const struct ask *a, const struct tr_config *c)
             (long long)a->draws, MOST_DRAWS);
     if (a->queue_median > a->queue)
         return TR_FAIL(TR_ECONFIG,
-                       "--queue-median-seconds %g is above the mean of %g that --queue-seconds "
-                       "gives, and a few long waits make a mean the larger one: give both, as in "
-                       "--queue-seconds 3600 --queue-median-seconds 600",
+                       "--queue-median-seconds %g is above the mean of --queue-seconds, %g, but "
+                       "long waits make the mean larger: give both, as in --queue-seconds 3600 "
+                       "--queue-median-seconds 600",
                        a->queue_median, a->queue);
     if (a->trace_ranks && !a->trace)
         return TR_FAIL(TR_ECONFIG, "--sim-trace-ranks says which ranks --sim-trace writes: give "
@@ -211,16 +209,11 @@ static enum tr_status ask_of(const struct ask *a, const struct tr_plan *p, struc
 static enum tr_status write_trace(const char *path, const struct tr_plan *p,
                                   const struct tr_sim_report *r)
 {
-    FILE *f = fopen(path, "w");
-    bool wrong;
+    FILE *f;
 
-    if (!f)
-        return TR_FAIL(TR_EIO, "cannot write the trace to %s: %s", path, strerror(errno));
+    TR_TRY(tr_output_open(path, &f));
     tr_sim_trace(p, r, f);
-    wrong = ferror(f) != 0;
-    if (fclose(f) != 0 || wrong)
-        return TR_FAIL(TR_EIO, "cannot write the trace to %s: %s", path, strerror(errno));
-    return TR_OK;
+    return tr_output_close(path, f);
 }
 
 /* What is printed besides the simulation itself. */

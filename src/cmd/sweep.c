@@ -49,9 +49,8 @@ static const struct tr_opt rows[] = {
     ROW(TEXT, folder, "sweep-folder", "sweep", ANY,
         "folder for logs, results and tables; a sweep resumes from the results there"),
     ROW(TEXT, autotune_log, "autotune-log", NULL, ANY,
-        "also write a CSV file as Horovod's autotuning does: a row for each bucket size that was "
-        "measured, with bytes "
-        "of gradients per second as its score"),
+        "also write a CSV file as Horovod's autotuning does: a row for each measured bucket size, "
+        "with bytes of gradients per second as score"),
     ROW(FLAG, again, "sweep-again", "off", ANY, "retry layouts that failed before"),
     ROW(TEXT, machine, "machine", NULL, ANY,
         "machine profile of `trireme plan`: what does not fit is not run, and the fastest "
@@ -73,9 +72,8 @@ static const struct tr_opt rows[] = {
         "options of sbatch for the script, without their dashes, as in account=abc gres=gpu:4"),
     OPT("array", FLAG, submit, "sweep-submit", "off", ANY, "submit the scripts of --sweep-array"),
     OPT("array", TEXT, only, "sweep-only", NULL, ANY,
-        "run the shape of that name alone, with a file of its own for its result, so that several "
-        "can run at "
-        "the same time in one folder"),
+        "run the shape of that name alone, with its own file for the result, so that several can "
+        "run at once in one folder"),
     OPT("array", FLAG, collect, "sweep-collect", "off", ANY,
         "run nothing: write the tables of the results that there are"),
 };

@@ -8,11 +8,11 @@
 const struct tr_doc tr_doc_version = {
     "trireme version [--json]",
     "Print the version, the commit if it was built from a checkout, and a line for the compiler, "
-    "the "
-    "instruction sets and each library: what this program was built with and, where that is "
-    "something else, what it meets here.  A version \"of the launcher\" is that of the PMIx of "
-    "whoever started this process.  There is no date of the build: the same sources make the same "
-    "program.  The first line is for scripts, and so is --json.\n\n"
+    "the instruction sets and each library.  The line says what this program was built with and, "
+    "where that is something else, what it meets here.  A version \"of the launcher\" is that of "
+    "the PMIx of whoever started this process.  There is no date of the build: the same sources "
+    "make the same program.  The first line is for scripts, and so is --json.\n"
+    "\n"
     "`srun -N 4 --ntasks-per-node=1 trireme version | sort | uniq -c` shows whether nodes differ; "
     "`trireme doctor` says so by itself.",
     NULL,

@@ -158,18 +158,14 @@ static void put_remarks(const struct tr_plot *p, FILE *f)
 
 static enum tr_status write_script(const struct tr_plot *p, const char *path)
 {
-    FILE *f = fopen(path, "we");
-    enum tr_status s;
-    bool bad;
+    enum tr_status s, closed;
+    FILE *f;
 
-    if (!f)
-        return TR_FAIL(TR_EIO, "cannot write %s: %s", path, strerror(errno));
+    TR_TRY(tr_output_open(path, &f));
     put_remarks(p, f);
     s = tr_draw_script(p, f);
-    bad = ferror(f) != 0;
-    if ((fclose(f) != 0 || bad) && s == TR_OK)
-        s = TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", path);
-    return s;
+    closed = tr_output_close(path, f);
+    return s == TR_OK ? closed : s;
 }
 
 /* The suffixes of pictures, with a comma behind each; owned by the caller. */

@@ -446,6 +446,21 @@ enum tr_status tr_file_bytes(const char *path, size_t limit, char **out, size_t 
     return s;
 }
 
+enum tr_status tr_output_open(const char *path, FILE **f)
+{
+    *f = path ? fopen(path, "we") : stdout;
+    return *f ? TR_OK : TR_FAIL(TR_EIO, "cannot write %s: %s", path, strerror(errno));
+}
+
+enum tr_status tr_output_close(const char *path, FILE *f)
+{
+    const bool bad = ferror(f) != 0;
+
+    if (path && (fclose(f) != 0 || bad))
+        return TR_FAIL(TR_EIO, "cannot write all of %s; is its disk full?", path);
+    return TR_OK;
+}
+
 enum tr_status tr_file_text(const char *path, size_t limit, char **out)
 {
     size_t bytes;

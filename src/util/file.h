@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "util/status.h"
 #include "util/write.h"
@@ -75,6 +76,11 @@ enum tr_status tr_make_dirs(const char *path) TR_MUST_CHECK;
 
 /* Flush a file or folder by name to the disk. */
 enum tr_status tr_fsync_path(const char *path) TR_MUST_CHECK;
+
+/* A file for output, cut to nothing first, or stdout where there is no path; and its end: whether
+   all that was printed is written.  TR_EIO with a sentence. */
+enum tr_status tr_output_open(const char *path, FILE **f) TR_MUST_CHECK;
+enum tr_status tr_output_close(const char *path, FILE *f) TR_MUST_CHECK;
 
 /* All of a small file (at most `limit` bytes) as a string, owned by the caller.  TR_EIO if it cannot
    be read, TR_EDATA if it is longer.  A user's file may be a pipe, as a shell's <(...) is; a file that

@@ -338,7 +338,7 @@ check "scratch for cuDNN's attention" of_attention
 leaves() {
     on_v100 --tensor-model-parallel-size "$1" --pipeline-model-parallel-size 8 --world-size 64 \
         >"$work/text" 2>"$work/errors"
-    grep -q "warning: --tensor-model-parallel-size $1 spans nodes of jean-zay-v100-16g, which have 4 GPUs" \
+    grep -q "warning: --tensor-model-parallel-size $1 spans nodes of jean-zay-v100-16g with 4 GPUs" \
         "$work/errors"
 }
 check "tensor parallelism that leaves a node is warned of" leaves 8

@@ -82,7 +82,7 @@ check "a key that there is not" refused 'inter-node-gbs' --what-if inter-node-gb
 check "a value out of range" refused 'from 0.001 to 1' --what-if gemm-efficiency=2
 check "a rank that there is not" refused 'from 0 to 63' --speeds 64:0.9
 check "oversubscription without switches" refused '--leaf-nodes' --leaf-oversubscription 2
-check "a median above the mean" refused '--queue-seconds gives' --queue-seconds 60 --queue-median-seconds 90
+check "a median above the mean" refused 'is above the mean of --queue-seconds' --queue-seconds 60 --queue-median-seconds 90
 check "an algorithm that there is not" refused 'hierarchical' --collectives butterfly
 check "algorithms where replicas exchange something else" refused '--collectives plan' --collectives tree --dp-mode adasum --untie-embeddings-and-output-weights
 check "more draws than have numbers" refused '65536' --jitter 1 --draws 70000
