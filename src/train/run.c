@@ -328,7 +328,7 @@ static void draw_apart(struct tr_run *r, int64_t first, int64_t state, int64_t a
 /* The weights that the seed stands for, where this rank owns them. */
 static void draw_weights(struct tr_run *r)
 {
-    struct tr_meter meter, *m = r->world->rank == 0 ? &meter : NULL;
+    struct tr_meter meter = {0}, *m = r->world->rank == 0 ? &meter : NULL;
     int64_t state = 0;
 
     for (int i = 0; i < r->optim.owns; i++)
