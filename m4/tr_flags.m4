@@ -34,9 +34,10 @@ AC_ARG_ENABLE([libfuzzer],
   [AS_HELP_STRING([--enable-libfuzzer], [build tests/fuzzing with the libFuzzer of clang])])
 
 # Lines and names of functions, for backtraces; with -g objects are three times as large, and each test is linked with all.
+TEST_CFLAGS=
 AS_IF([test $tr_own_CFLAGS = yes], [
   CFLAGS="-g1 -O3"
-  # What tests compute by themselves is little beside what they compile.
+  # Tests compute little by themselves.
   TEST_CFLAGS=-O1
   AS_IF([test "x$enable_sanitizers" = xyes], [CFLAGS="-g1 -O1"])
   AS_IF([test "x$with_march" = x && test "x$enable_native" != xno], [with_march=native])])

@@ -298,12 +298,20 @@ static void report_plan(struct tr_run *r, int whose)
 
 enum { DRAWN_AT_ONCE = 1 << 20 };
 
+static int64_t drawn_at_once(int64_t left)
+{
+    return left < DRAWN_AT_ONCE ? left : DRAWN_AT_ONCE;
+}
+
 static void draw(struct tr_run *r, int64_t first, int64_t count, float *out, struct tr_meter *m)
 {
-    tr_params_draw(&r->model.params, &r->shape.dims, (uint64_t)r->config->seed,
-                   r->config->init_method_std, r->config->init_weights,
-                   r->queue.on->threads(r->device), first, count, out);
-    tr_meter_add(m, count);
+    for (int64_t at = 0, n; at < count; at += n) {
+        n = drawn_at_once(count - at);
+        tr_params_draw(&r->model.params, &r->shape.dims, (uint64_t)r->config->seed,
+                       r->config->init_method_std, r->config->init_weights,
+                       r->queue.on->threads(r->device), first + at, n, out + at);
+        tr_meter_add(m, n);
+    }
 }
 
 /* For masters that are no memory of the host: a piece at a time.  Element `first` is number `state` of those that
@@ -311,14 +319,12 @@ static void draw(struct tr_run *r, int64_t first, int64_t count, float *out, str
 static void draw_apart(struct tr_run *r, int64_t first, int64_t state, int64_t all,
                        struct tr_meter *m)
 {
-    const int64_t most = all < DRAWN_AT_ONCE ? all : DRAWN_AT_ONCE;
-    float *piece = malloc((size_t)most * sizeof *piece);
+    float *piece = malloc((size_t)drawn_at_once(all) * sizeof *piece);
 
     if (!piece)
         tr_die(TR_ERESOURCE, "no memory left to draw weights in");
-    for (int64_t at = 0; at < all; at += most) {
-        const int64_t count = all - at < most ? all - at : most;
-
+    for (int64_t at = 0, count; at < all; at += count) {
+        count = drawn_at_once(all - at);
         draw(r, first + at, count, piece, m);
         tr_optim_put(&r->optim, TR_ROW_MASTER, state + at, count, piece);
     }
@@ -343,15 +349,11 @@ static void draw_weights(struct tr_run *r)
             draw_apart(r, own->first, state, own->count, m);
         } else {
             masters = tr_optim_masters(&r->optim, i);
-            for (int64_t at = 0; at < own->count; at += DRAWN_AT_ONCE)
-                draw(r, own->first + at,
-                     own->count - at < DRAWN_AT_ONCE ? own->count - at : DRAWN_AT_ONCE,
-                     tr_f32(&masters) + at, m);
+            draw(r, own->first, own->count, tr_f32(&masters), m);
         }
         state += own->count;
     }
-    if (m)
-        (void)tr_meter_end(m);
+    (void)tr_meter_end(&meter);
 }
 
 /* Where it does not fit, the memory plan comes before the sentence: that of the rank whose sentence

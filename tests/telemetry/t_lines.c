@@ -279,13 +279,6 @@ static void absent_fields(void **state)
     assert_non_null(strstr(line_of(&in), "| lm loss: inf | loss scale: 1.0 | grad norm: inf | "));
 }
 
-/*
- * Lines of public logs in the other formats, written again from their numbers:
- *   Megatron Core    NVIDIA/Megatron-LM issue 756, of March 2024; the rate is written with six
- *                    decimals and zeros without any since then
- *   Megatron-DeepSpeed   bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles.md; its
- *                    "[default7]:" is the launcher's
- */
 /* Less than the one decimal that Megatron has. */
 static void little(void **state)
 {
@@ -301,6 +294,13 @@ static void little(void **state)
     assert_non_null(strstr(buf, " | throughput per GPU (TFLOP/s/GPU): 0.0 | "));
 }
 
+/*
+ * Lines of public logs in the other formats, written again from their numbers:
+ *   Megatron Core    NVIDIA/Megatron-LM issue 756, of March 2024; the rate is written with six
+ *                    decimals and zeros without any since then
+ *   Megatron-DeepSpeed   bigscience-workshop/bigscience, train/tr11-176B-ml/chronicles.md; its
+ *                    "[default7]:" is the launcher's
+ */
 static void other_formats(void **state)
 {
     struct tr_iteration_line line = {
