@@ -52,8 +52,8 @@ static const struct tr_opt rows[] = {
         "takes white space from both ends"),
     CHOICE(
         "build", invalid_utf8, "invalid_utf8", "invalid-utf8", "keep",
-        "bytes that are not UTF-8: keep them as tokens of bytes, or as U+FFFD where the vocabulary "
-        "has none, and warn; or stop there"),
+        "bytes that are not UTF-8, except with bytes: keep them as tokens of bytes, or as U+FFFD "
+        "where the vocabulary has none, and warn; or stop there"),
     GROUP("build", "build: tokens"),
     TOKENIZER_ROWS("build", "tokenizer", "gpt2-bpe"),
     OPT("build", FLAG, append_eod, "append-eod", NULL, ANY,

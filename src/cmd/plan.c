@@ -38,7 +38,7 @@ static const struct tr_opt rows[] = {
         "has"),
     OPT(WORDS, fit, "fit", NULL,
         "logs of runs, of trireme or Megatron-LM, or folders of those: print the profile of "
-        "--machine with their constants, and its error"),
+        "--machine with their constants, and its error on runs left out"),
     OPT(FLAG, search, "search", NULL,
         "search all options that change memory or speed; print the runs that no other beats, and "
         "why neighbours of the fastest were rejected"),

@@ -199,7 +199,7 @@ const struct tr_doc tr_doc_report = {
         "printed as text, and the exit code is 69.  A name that ends in .gp needs no gnuplot.\n"
         "\n"
         "The exit code is 65 if a log has nothing of training in it, or a folder no flight "
-        "records.  It is 74 if one cannot be read.",
+        "records, or files that are none.  It is 74 if one cannot be read.",
     .options = options,
 };
 
