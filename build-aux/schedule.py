@@ -11,6 +11,7 @@ more failed, the fault is no matter of time, and none is repeated.
 It runs where the tests do, in the folder of the build, by `make check-suite`, which sets srcdir, DRIVER,
 SERIAL, MPI and SH: what starts a test, and what a test driver starts a test with.  PARTS, words with blanks
 between them, leaves only some: a folder (train), a test (train/t_kill), a tier or a mark of tests/list.
+Tests of tier all run when TR_TEST_ALL is set, or when a part names the test or the tier.
 """
 import os
 import re
@@ -83,9 +84,21 @@ def rows(path):
     return found
 
 
+def is_named(test, part):
+    name = re.sub('^tests/', '', test.name)
+    return part in [test.tier, test.name, name, re.sub(r'(\.\d+)?\.\w+$', '', name)]
+
+
 def belongs(test, part):
-    folder, name = os.path.split(re.sub('^tests/', '', test.name))
-    return part in [test.tier, *test.marks, test.name, folder, f'{folder}/{name}', f"{folder}/{name.split('.')[0]}"]
+    return is_named(test, part) or part in [*test.marks, os.path.dirname(re.sub('^tests/', '', test.name))]
+
+
+def in_tier(tests):
+    """Those that this run is about: of tier all only when asked for."""
+    parts = os.environ.get('PARTS', '').split()
+    everything = os.environ.get('TR_TEST_ALL')
+    return [test for test in tests
+            if test.tier != 'all' or everything or any(is_named(test, part) for part in parts)]
 
 
 def chosen(tests):
@@ -127,8 +140,9 @@ def show(test):
 def main():
     table = rows(os.path.join(os.environ['srcdir'], 'tests/list'))
     # One without a row is an error of build-aux/check-tests.sh, and runs.
-    everything = [Test(name, table.get(name, [name, '-', 'suite', '-', '-', '-'])) for name in sys.argv[1:]]
-    tests = [test for test in chosen(everything) if not os.path.exists(test.file('trs'))]
+    known = [Test(name, table.get(name, [name, '-', 'suite', '-', '-', '-'])) for name in sys.argv[1:]]
+    everything = in_tier(known)
+    tests = [test for test in in_tier(chosen(known)) if not os.path.exists(test.file('trs'))]
     began = time.monotonic()
     failed = run(tests, CORES, AT_ONCE * CORES)
     for test in failed:

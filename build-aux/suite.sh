@@ -31,7 +31,7 @@ done
 [ -n "$resume" ] || rm -f "$build/test-times" "$build/suite-seconds"
 echo "$now" >"$build/suite-of"
 
-if ! make -s -C "$build" -j "$(getconf _NPROCESSORS_ONLN)" check TESTS= >"$build/check.log" 2>&1; then
+if ! make -s -C "$build" -j "$(getconf _NPROCESSORS_ONLN)" "built-$target" >"$build/check.log" 2>&1; then
     tail -n 30 "$build/check.log"
     echo "suite.sh: the tests do not build; see $build/check.log" >&2
     echo "0 passed, 1 failed, 0 skipped"

@@ -14,6 +14,8 @@ awk -v name="$name" '($1 == name || $1 "." $2 ".mpi" == name) && ("," $4 ",") ~ 
     END { exit !found }' "${srcdir:-.}/tests/list" || export OMPI_MCA_odls_base_sigkill_timeout=0
 # Tests talk over memory and loopback.  To look for other networks takes 0.2 s of each start.
 export OMPI_MCA_pml="${OMPI_MCA_pml-ob1}"
+# Nor for displays and OpenCL devices, which the plugins of hwloc do in every rank.
+export HWLOC_PLUGINS_PATH="${HWLOC_PLUGINS_PATH-/nonexistent}"
 began=$(date +%s.%N)
 code=0
 "$@" || code=$?

@@ -52,6 +52,7 @@ tests_cuda_t_cuda_find_DEPENDENCIES = $(FAKE_NEEDS)
 
 # The whole of trireme over the fakes.
 check_PROGRAMS += tests/cuda/trireme-fake
+NEEDED_BY_SHORT_TESTS = tests/cuda/trireme-fake
 tests_cuda_trireme_fake_SOURCES = $(trireme_SOURCES)
 nodist_tests_cuda_trireme_fake_SOURCES = $(nodist_trireme_SOURCES)
 tests_cuda_trireme_fake_LDADD = $(FAKE_LIBS)

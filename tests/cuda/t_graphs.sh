@@ -15,12 +15,12 @@ program=${GRAPHS_PROGRAM:-$PWD/tests/cuda/trireme-fake}
 # begins without graphs; evaluation has passes of its own.  Those behind "long" need --all.
 table='
 accumulated  1 22 --global-batch-size 4
-single       1 3  --global-batch-size 1
 halves       1 22 --global-batch-size 4 --bf16 --recompute-granularity full --recompute-method block --recompute-num-layers 1
 pipeline     2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --checkpoint-activations
-rotary       2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --model-family gpt-neox --reset-position-ids
 sharded      2 15 --global-batch-size 6 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000
 long
+single       1 3  --global-batch-size 1
+rotary       2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --model-family gpt-neox --reset-position-ids
 scaled       1 22 --global-batch-size 4 --fp16 --initial-loss-scale 1024 --loss-scale-window 1
 documents    1 22 --global-batch-size 4 --reset-attention-mask --reset-position-ids --eod-mask-loss
 zero-bubble  2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --pipeline-schedule zb-h1

@@ -13,8 +13,11 @@ deep-8       bf16 1e-2 8 --tensor-model-parallel-size 2 --pipeline-model-paralle
 export MORE_LAYOUTS
 # With a GPU all rows of the table are run; here, what only puts together what others have, with
 # --all.
-[ -n "${TR_TEST_ALL:-}" ] ||
-    WITHOUT="tensor pipeline replicas sequence bf16 fp16 tensor-4 pipeline-4 replicas-4 mixed-tp mixed-td mixed-pd overlapped zero-bubble gptj gpt-neox llama3 deep-8"
+if [ -z "${TR_TEST_ALL:-}" ]; then
+    WITHOUT="tensor pipeline replicas sequence bf16 fp16 tensor-4 pipeline-4 replicas-4"
+    WITHOUT="$WITHOUT mixed-tp mixed-td mixed-pd interleaved overlapped zero-bubble server adam8"
+    WITHOUT="$WITHOUT fp16-all opt-350m gptj gpt-neox llama3 qwen3 deberta-bf16 all-8 deep-8"
+fi
 export WITHOUT
 # Whatever NCCL takes of a GPU it takes before the program reserves the rest.
 FAKE_NCCL_MEMORY=before

@@ -24,6 +24,9 @@ OMP_NUM_THREADS=1
 export PATH TRIREME_MACHINES OMP_NUM_THREADS
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
+# More ranks than cores: those that wait give way (tests/mpirun says why).
+patient=${trireme%/*}/tests/slurm/patient.so
+[ ! -f "$patient" ] || export LD_PRELOAD="$patient${LD_PRELOAD:+:$LD_PRELOAD}"
 
 # block N: the N-th one of the page.  A later one has what an earlier one exported.
 block() {

@@ -7,9 +7,6 @@
 # shellcheck disable=SC2034 # of the file that was sourced
 page=$srcdir/docs/tutorial.md
 . "$srcdir/tests/docs/page.sh"
-# Sixteen ranks on a few cores: those that wait give way (tests/mpirun says why).
-patient=$PWD/tests/slurm/patient.so
-[ ! -f "$patient" ] || export LD_PRELOAD="$patient${LD_PRELOAD:+:$LD_PRELOAD}"
 plan $((blocks + 11))
 CORES=$(unset OMP_NUM_THREADS; nproc)
 [ "$CORES" -lt 2 ] || CORES=2

@@ -15,13 +15,13 @@
 modes='
 allreduce
 zero1  --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000
-server --dp-mode central_ps
-zero2  --zero-stage 2
 zero3  --zero-stage 3
 hosted --zero-stage 3 --offload-optimizer cpu --offload-param cpu
 chunks --chunk-memory 200K --chunk-size 5000
 '
 more_modes="
+zero2  --zero-stage 2
+server --dp-mode central_ps
 shards --dp-mode sharded_ps
 hybrid --zero-stage 3 --zero-shard-size 2
 once   --zero-stage 3 --zero-reduce-once --zero-prefetch-depth 1

@@ -9,14 +9,14 @@
 
 # name ranks, then options, to the end of the line.  The second table is for tests/run --all.
 table='
-fp16            2 --fp16 --initial-loss-scale 65536 --pipeline-model-parallel-size 2
 recompute-block 2 --recompute-granularity full --recompute-method block --recompute-num-layers 1
 sharded         4 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000 --pipeline-model-parallel-size 2
 everything      4 --bf16 --use-distributed-optimizer --sequence-parallel --recompute-granularity full --tensor-model-parallel-size 2
-interleaved     2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
 ramp            2 --rampup-batch-size 2 2 100
 '
 more='
+interleaved     2 --pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2
+fp16            2 --fp16 --initial-loss-scale 65536 --pipeline-model-parallel-size 2
 fp16-fp32-sums  2 --fp16 --accumulate-allreduce-grads-in-fp32 --fp32-residual-connection
 bf16            2 --bf16 --tensor-model-parallel-size 2
 recompute       2 --checkpoint-activations --pipeline-model-parallel-size 2
