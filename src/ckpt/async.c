@@ -61,8 +61,8 @@ static int write_part(struct tr_ckpt_async *a, int kind, const struct tr_ckpt_pi
 {
     const int number = tr_ckpt_number(&a->v.map, kind, piece);
 
-    a->v.sums[number] += tr_ckpt_sum_elems(piece->param, x, lo, hi);
-    if (tr_ckpt_write_elems(&a->to, a->v.offsets[number], piece->param, x, lo, hi) != 0)
+    if (tr_ckpt_write_elems(&a->to, a->v.offsets[number], piece->param, x, lo, hi,
+                            &a->v.sums[number]) != 0)
         return errno;
     return 0;
 }
@@ -111,18 +111,14 @@ static int copy_and_lay_out(void *ctx)
     return lay_out(a);
 }
 
-/* On the thread of rank 0.  The index once more, with the sums; then older checkpoints go, which may take a while. */
+/* On the thread of rank 0.  Older checkpoints go, which may take a while. */
 static int give_name(void *ctx)
 {
     struct tr_ckpt_async *a = ctx;
-    struct tr_ckpt_saving *v = &a->v;
     enum tr_status s;
 
     tr_fail_into(a->sentence);
-    s = tr_ckpt_index_again(v->file, &v->map.whole, v->map.kinds, &v->about, v->config_json,
-                            v->sums, v->offsets);
-    if (s == TR_OK)
-        s = tr_ckpt_saving_name(v);
+    s = tr_ckpt_saving_name(&a->v);
     tr_fail_into(NULL);
     return (int)s;
 }

@@ -45,9 +45,9 @@ static int64_t row_of(const struct tr_ckpt_rows *r, int64_t rows, int rank)
     return rows * rank / r->tp->size;
 }
 
-/* What all ranks hold of `rows` rows from `row` on. */
-static void gather(struct tr_ckpt_rows *r, const struct tr_ckpt_map *m, int kind,
-                   const struct tr_ckpt_piece *piece, int64_t row, int64_t rows)
+/* What all ranks hold of `rows` rows from `row` on; the checksum is of what this one holds. */
+static uint64_t gather(struct tr_ckpt_rows *r, const struct tr_ckpt_map *m, int kind,
+                       const struct tr_ckpt_piece *piece, int64_t row, int64_t rows)
 {
     const int64_t cols = piece->param->local[1], n = rows * cols, from = row * cols;
     struct tr_tensor all = tr_tensor_1(r->parts, TR_F32, n * r->tp->size);
@@ -59,6 +59,7 @@ static void gather(struct tr_ckpt_rows *r, const struct tr_ckpt_map *m, int kind
                (size_t)(end - at) * sizeof *mine);
     }
     r->tp->via->allgather(r->tp, NULL, &all);
+    return tr_ckpt_sum_elems(piece->param, mine, from, from + n);
 }
 
 /* This rank's complete rows of a block of `rows` rows; the block begins with row `row`. */
@@ -78,13 +79,13 @@ static int write_mine(struct tr_ckpt_rows *r, int64_t cols, int64_t row, int64_t
 
 void tr_ckpt_rows_write(struct tr_ckpt_rows *r, const struct tr_ckpt_map *m, int kind,
                         const struct tr_ckpt_piece *piece, int64_t first, int64_t end,
-                        struct tr_writeback *to, int64_t offset, int *error)
+                        struct tr_writeback *to, int64_t offset, uint64_t *sum, int *error)
 {
     const int64_t cols = piece->param->local[1], most = r->most / cols;
 
     for (int64_t row = first, rows; row < end; row += rows) {
         rows = end - row < most ? end - row : most;
-        gather(r, m, kind, piece, row, rows);
+        *sum += gather(r, m, kind, piece, row, rows);
         if (*error == 0 && write_mine(r, cols, row, rows, to, offset) != 0)
             *error = errno;
     }

@@ -31,9 +31,10 @@ void tr_ckpt_rows_close(struct tr_ckpt_rows *r);
  * Rows first .. end - 1 of the tensor of `piece`, which begins `offset` bytes into the file; the piece holds this rank's
  * part of them.  Collective over the tensor ranks, with the same tensor and rows.  After an error, this
  * time's or one that *error had before, a rank writes no more, but takes part; *error is an errno.
+ * The checksum of what the piece holds of them is added to *sum.
  */
 void tr_ckpt_rows_write(struct tr_ckpt_rows *r, const struct tr_ckpt_map *m, int kind,
                         const struct tr_ckpt_piece *piece, int64_t first, int64_t end,
-                        struct tr_writeback *to, int64_t offset, int *error);
+                        struct tr_writeback *to, int64_t offset, uint64_t *sum, int *error);
 
 #endif

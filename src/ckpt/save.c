@@ -32,32 +32,6 @@ void tr_ckpt_saving_share(const struct tr_ckpt_saving *v, int kind,
     tr_ckpt_share(&v->map, piece, kind, v->grid->at.dp, v->grid->d, lo, hi);
 }
 
-static uint64_t sum_of(const struct tr_ckpt_saving *v, int kind, const struct tr_ckpt_piece *piece,
-                       int64_t lo, int64_t hi)
-{
-    uint64_t sum = 0;
-
-    for (int64_t at = lo, end; at < hi; at = end) {
-        end = tr_ckpt_upto(&v->map, at, hi);
-        sum += tr_ckpt_sum_elems(piece->param, tr_ckpt_get(&v->map, kind, piece, at, end), at, end);
-    }
-    return sum;
-}
-
-static void add_sums(struct tr_ckpt_saving *v)
-{
-    for (int k = 0; k < v->map.kinds; k++) {
-        for (int i = 0; i < v->map.count; i++) {
-            const struct tr_ckpt_piece *piece = &v->map.list[i];
-            int64_t lo, hi;
-
-            tr_ckpt_saving_share(v, k, piece, &lo, &hi);
-            v->sums[tr_ckpt_number(&v->map, k, piece)] += sum_of(v, k, piece, lo, hi);
-        }
-    }
-    tr_ckpt_add(v->world, v->sums, v->tensors);
-}
-
 static struct tr_ckpt_about about_of(const struct tr_ckpt_state *state,
                                      const struct tr_shape *shape)
 {
@@ -129,15 +103,16 @@ struct out {
     int error;
 };
 
-static void write_run(const struct tr_ckpt_saving *v, struct out *o, int kind,
+static void write_run(struct tr_ckpt_saving *v, struct out *o, int kind,
                       const struct tr_ckpt_piece *piece, int64_t lo, int64_t hi)
 {
-    int64_t offset = v->offsets[tr_ckpt_number(&v->map, kind, piece)];
+    const int number = tr_ckpt_number(&v->map, kind, piece);
 
     for (int64_t at = lo, end; at < hi && o->error == 0; at = end) {
         end = tr_ckpt_upto(&v->map, at, hi);
-        if (tr_ckpt_write_elems(&o->to, offset, piece->param,
-                                tr_ckpt_get(&v->map, kind, piece, at, end), at, end) != 0)
+        if (tr_ckpt_write_elems(&o->to, v->offsets[number], piece->param,
+                                tr_ckpt_get(&v->map, kind, piece, at, end), at, end,
+                                &v->sums[number]) != 0)
             o->error = errno;
     }
 }
@@ -146,7 +121,8 @@ static void write_run(const struct tr_ckpt_saving *v, struct out *o, int kind,
 static void write_piece(struct save *w, struct out *o, int kind, const struct tr_ckpt_piece *piece,
                         int64_t lo, int64_t hi)
 {
-    const struct tr_ckpt_saving *v = w->v;
+    struct tr_ckpt_saving *v = w->v;
+    const int number = tr_ckpt_number(&v->map, kind, piece);
     const int64_t cols = piece->param->local[1], first = (lo + cols - 1) / cols, end = hi / cols;
 
     if (!tr_ckpt_alternates(piece->param) || first >= end) {
@@ -154,8 +130,8 @@ static void write_piece(struct save *w, struct out *o, int kind, const struct tr
         return;
     }
     write_run(v, o, kind, piece, lo, first * cols);
-    tr_ckpt_rows_write(&w->rows, &v->map, kind, piece, first, end, &o->to,
-                       v->offsets[tr_ckpt_number(&v->map, kind, piece)], &o->error);
+    tr_ckpt_rows_write(&w->rows, &v->map, kind, piece, first, end, &o->to, v->offsets[number],
+                       &v->sums[number], &o->error);
     write_run(v, o, kind, piece, end * cols, hi);
 }
 
@@ -261,6 +237,8 @@ enum tr_status tr_ckpt_saving_open(struct tr_ckpt_saving *v, enum tr_status laid
 
 enum tr_status tr_ckpt_saving_name(const struct tr_ckpt_saving *v)
 {
+    TR_TRY(tr_ckpt_index_again(v->file, &v->map.whole, v->map.kinds, &v->about, v->config_json,
+                               v->sums, v->offsets));
     TR_TRY(tr_ckpt_commit(v->dir, v->iteration, v->tag));
     tr_ckpt_tidy(v->dir, v->iteration, v->keep_last, v->tag);
     return TR_OK;
@@ -320,9 +298,9 @@ static enum tr_status save_all(struct save *w)
     struct tr_ckpt_saving *v = w->v;
     int fd;
 
-    add_sums(v);
     TR_TRY(tr_ckpt_saving_open(v, v->world->rank == 0 ? tr_ckpt_saving_lay_out(v) : TR_OK, &fd));
     TR_TRY(tr_ckpt_saving_agree(v, write_elements(w, fd)));
+    tr_ckpt_add(v->world, v->sums, v->tensors);
     TR_TRY(tr_ckpt_saving_sidecars(v));
     return tr_ckpt_saving_agree(v, v->world->rank == 0 ? tr_ckpt_saving_name(v) : TR_OK);
 }

@@ -40,7 +40,8 @@ void tr_ckpt_saving_begin(struct tr_ckpt_saving *v, struct tr_grid *grid, const 
 void tr_ckpt_saving_share(const struct tr_ckpt_saving *v, int kind,
                           const struct tr_ckpt_piece *piece, int64_t *lo, int64_t *hi);
 
-/* On rank 0: the temporary folder and in it the file, complete but for the elements, with v->sums in its index.  Mine. */
+/* On rank 0: the temporary folder and in it the file, complete but for the elements and their sums.
+   Mine. */
 enum tr_status tr_ckpt_saving_lay_out(struct tr_ckpt_saving *v) TR_MUST_CHECK;
 
 /* Then all open it for writing; `laid_out` is what that came to, TR_OK on other ranks.  After a failure *fd is -1. */
@@ -59,7 +60,8 @@ int tr_ckpt_saving_flush(int fd);
 
 enum tr_status tr_ckpt_saving_sidecars(const struct tr_ckpt_saving *v) TR_MUST_CHECK;
 
-/* On rank 0, when all is in the folder: it gets its name, and older checkpoints go.  Mine. */
+/* On rank 0, when all is in the folder and sums are added up: the index is written once more, with
+   v->sums.  Then the folder gets its name, and older checkpoints go.  Mine. */
 enum tr_status tr_ckpt_saving_name(const struct tr_ckpt_saving *v) TR_MUST_CHECK;
 
 /* The end, whatever `s` is: the log has its line, or nothing is left.  Memory is released. */

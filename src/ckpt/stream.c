@@ -11,8 +11,8 @@
 
 #include "ckpt/architecture.h"
 #include "ckpt/index.h"
+#include "ckpt/io.h"
 #include "ckpt/path.h"
-#include "ckpt/sum.h"
 #include "util/aside.h"
 #include "util/file.h"
 #include "util/writeback.h"
@@ -127,13 +127,10 @@ static void release(struct tr_ckpt_stream *w)
 /* Write it; an errno, or 0. */
 static int write_piece(struct tr_ckpt_stream *w, const struct piece *p)
 {
-    const int64_t bytes = (int64_t)sizeof *p->x;
+    const int rc =
+        tr_ckpt_write_run(&w->to, w->offsets[p->tensor], p->x, p->first, p->n, &w->sums[p->tensor]);
 
-    w->sums[p->tensor] += tr_ckpt_sum(p->x, p->n, p->first);
-    return tr_writeback_put(&w->to, p->x, p->n * bytes, w->offsets[p->tensor] + p->first * bytes) !=
-                   0
-               ? errno
-               : 0;
+    return rc != 0 ? errno : 0;
 }
 
 static enum tr_status written(const struct tr_ckpt_stream *w, int error)

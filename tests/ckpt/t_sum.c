@@ -2,9 +2,13 @@
 #include "check.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "ckpt/io.h"
 #include "ckpt/sum.h"
+#include "util/file.h"
 
 enum { N = 1000 };
 
@@ -69,12 +73,39 @@ static void damage(void **state)
     assert_true(tr_ckpt_sum(x, N - 1, 0) != whole);
 }
 
+/* A run over several windows of the file, which begins and ends inside of one: its bytes are there, and its checksum is
+   added, whatever was there before. */
+static void written(void **state)
+{
+    enum { MANY = 3 * TR_WRITEBACK_WINDOW / 4 + 1001, FIRST = 7, AT = 20484 };
+    float *x = malloc(MANY * sizeof *x), *y = malloc(MANY * sizeof *y);
+    FILE *f = tmpfile();
+    struct tr_writeback to = {.fd = fileno(f)};
+    uint64_t sum = 5;
+
+    (void)state;
+    assert_true(x && y && f);
+    for (int i = 0; i < MANY; i++)
+        x[i] = (float)(i % 1000003) - 0.5F;
+    assert_int_equal(tr_ckpt_write_run(&to, AT, x, FIRST, MANY, &sum), 0);
+    assert_int_equal(sum, 5 + tr_ckpt_sum(x, MANY, FIRST));
+    assert_int_equal(lseek(to.fd, 0, SEEK_END), AT + (FIRST + MANY) * 4);
+    assert_int_equal(tr_read_at(to.fd, y, MANY * 4, AT + FIRST * 4), 0);
+    assert_memory_equal(x, y, MANY * sizeof *x);
+    fclose(f);
+    to.fd = -1;
+    assert_int_equal(tr_ckpt_write_run(&to, AT, x, FIRST, MANY, &sum), -1);
+    free(x);
+    free(y);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_answers),
         cmocka_unit_test(parts),
         cmocka_unit_test(damage),
+        cmocka_unit_test(written),
     };
     return run_tap(tests);
 }
