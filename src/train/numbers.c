@@ -201,6 +201,7 @@ static void put_results(struct tr_numbers *n, const struct tr_step_result *step,
         put_scalar(n, "num-zeros", "num-zeros", step->zeros);
 }
 
+/* Microsoft's Megatron-DeepSpeed has these tags without a group too. */
 static void put_memory(struct tr_numbers *n)
 {
     const struct tr_memory_line memory = tr_logging_memory_now(n->run);
@@ -210,16 +211,24 @@ static void put_memory(struct tr_numbers *n)
                      n->run->iteration);
 }
 
-/* Megatron's tag has the first. */
+/* Megatron-LM has a tag for the first.  Microsoft's Megatron-DeepSpeed has a group for the first
+   two, against iterations alone. */
 static void put_throughput(struct tr_numbers *n, const struct tr_logging *tell)
 {
-    const int64_t iteration = n->run->iteration;
-    const double mfu = tr_logging_mfu(tell);
+    const bool grouped = n->run->config->log_format == TR_FORMAT_DEEPSPEED;
+    const struct {
+        const char *alone, *in_group;
+        double value;
+    } rate[] = {
+        {"throughput", "throughput/tflops", tell->line_tflops},
+        {"tokens-per-second", "throughput/tokens_per_sec", tell->line_tokens},
+        {"mfu", "throughput/mfu", tr_logging_mfu(tell)},
+    };
 
-    tr_events_scalar(&n->events, "throughput", tell->line_tflops, iteration);
-    tr_events_scalar(&n->events, "tokens-per-second", tell->line_tokens, iteration);
-    if (mfu >= 0.0)
-        tr_events_scalar(&n->events, "mfu", mfu, iteration);
+    for (size_t i = 0; i < sizeof rate / sizeof *rate; i++)
+        if (rate[i].value >= 0.0)
+            tr_events_scalar(&n->events, grouped ? rate[i].in_group : rate[i].alone, rate[i].value,
+                             n->run->iteration);
 }
 
 static void put_events(struct tr_numbers *n, const struct tr_logging *tell,

@@ -15,7 +15,8 @@
  * Tags are those of Megatron-LM of 2021: "lm loss", "learning-rate", "loss-scale", "grad-norm", ...
  * and "lm loss vs samples" and so on, whose steps are samples; with --log-format megatron-deepspeed
  * those of BigScience's fork: "lm-loss-training/lm loss", "grad-norm/grad-norm", also against
- * tokens.  --log-throughput adds "throughput" (TFLOP/s of a rank), "tokens-per-second" and "mfu".
+ * tokens.  --log-throughput adds "throughput" (TFLOP/s of a rank), "tokens-per-second" and "mfu",
+ * there as "throughput/tflops", "throughput/tokens_per_sec" and "throughput/mfu".
  *
  * A line of JSON is one object.  "schema" is 1, and "kind" says what it is:
  *

@@ -135,6 +135,12 @@ elif what == "groups":
                               (" vs tokens", int(r["consumed tokens"]))):
                 assert close(found[tag + end][step], r[field]), (tag, end, r)
     assert "lm-loss-validation/lm loss validation" in found
+    for r in rows:
+        tokens = found["throughput/tokens_per_sec"][r["iteration"]]
+        assert close(tokens / 32, r["samples per second"]), (tokens, r)
+        assert close(found["throughput/tflops"][r["iteration"]], r["TFLOPs"]), r
+    assert found["mem-reserved-bytes"][2] > found["mem-allocated-bytes"][2] > 0
+    assert not {"throughput", "tokens-per-second", "throughput/mfu"} & found.keys()
     assert not any("learning-rate" in tag or "loss-scale" in tag for tag in found), found.keys()
 elif what == "resumed":
     found, files = events(sys.argv[3])
@@ -178,8 +184,8 @@ check "events have the numbers of the log" both
 
 groups() {
     small 2 --log-format megatron-deepspeed --train-iters 4 --tensorboard-dir "$work/groups" \
-        --tensorboard-log-interval 2 --no-log-learnig-rate-to-tensorboard \
-        --no-log-loss-scale-to-tensorboard > "$work/log2" 2>&1 &&
+        --tensorboard-log-interval 2 --no-log-learnig-rate-to-tensorboard --log-throughput \
+        --log-memory-to-tensorboard --no-log-loss-scale-to-tensorboard > "$work/log2" 2>&1 &&
         python3 "$work/numbers.py" groups "$work/log2" "$work/groups"
 }
 check "groups of BigScience's fork, every second iteration" groups
