@@ -17,7 +17,8 @@ int tr_ckpt_write_run(struct tr_writeback *to, int64_t offset, const float *x, i
 
     for (int64_t done = 0, at, count; done < n; done += count) {
         at = offset + (first + done) * size;
-        count = to_window_end(at) / size;
+        /* With the element that lies across the end, if there is one. */
+        count = (to_window_end(at) + size - 1) / size;
         count = n - done < count ? n - done : count;
         *sum += tr_ckpt_sum(x + done, count, first + done);
         if (tr_writeback_put(to, x + done, count * size, at) != 0)

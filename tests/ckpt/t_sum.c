@@ -77,7 +77,7 @@ static void damage(void **state)
    added, whatever was there before. */
 static void written(void **state)
 {
-    enum { MANY = 3 * TR_WRITEBACK_WINDOW / 4 + 1001, FIRST = 7, AT = 20484 };
+    enum { MANY = 3 * TR_WRITEBACK_WINDOW / 4 + 1001, FIRST = 7, AT = 20483 };
     float *x = malloc(MANY * sizeof *x), *y = malloc(MANY * sizeof *y);
     FILE *f = tmpfile();
     struct tr_writeback to = {.fd = fileno(f)};
