@@ -22,6 +22,7 @@ import time
 CORES = len(os.sched_getaffinity(0))
 REPEATED = 4        # failures that are run once more
 AT_ONCE = 2         # tests for each core, at most: each takes memory, and costs are of a busy machine
+WAITS = 0.25        # of a core: a test that fills less waits for most of its time; one of these for each core more
 OVER = 1.15         # what a core may be asked for: costs are means
 
 
@@ -116,8 +117,9 @@ def run(tests, cores, most):
     while waiting or running:
         free = cores * OVER - sum(test.fills for test in running)
         for test in list(waiting):
-            if len(running) >= most:
-                break
+            alike = sum((other.fills < WAITS) == (test.fills < WAITS) for other in running)
+            if alike >= (cores if test.fills < WAITS else most):
+                continue
             if test.fills <= free or not running:
                 test.begin()
                 free -= test.fills
