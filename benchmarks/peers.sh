@@ -1,24 +1,31 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# peers.sh [--python PATH] [--llm-c DIR] [--cc PATH] [--model-family NAME] [--rounds N] [--repeats
-# N] [--threads N]: a training step here and in other programs, run where benchmarks/bench_step is.
+# peers.sh [--python PATH] [--llm-c DIR] [--cc PATH] [--model-family NAME] [--bf16] [--rounds N]
+# [--repeats N] [--threads N]: a training step here and in other programs, run where
+# benchmarks/bench_step is.
 #
-# GPT-2 124M from random weights, fp32, no dropout, forward to AdamW, 4 samples of 64 tokens and 1
-# of 1024. PyTorch is run by PATH, a python3 that has it; llm.c is compiled from its checkout DIR
-# with --cc (cc) and the flags of its Makefile.  Each round (3) runs all of them, one after the
-# other, a process each, REPEATS (9) steps of the first kind and a third of that of the second;
-# llm.c a third of that again, and one of 1024 tokens, since it takes a minute for it.  With
+# GPT-2 124M from random weights, fp32 or, with --bf16, bf16, no dropout, forward to AdamW, 4 samples
+# of 64 tokens and 1 of 1024. PyTorch is run by PATH, a python3 that has it; llm.c is compiled from
+# its checkout DIR with --cc (cc) and the flags of its Makefile.  Each round (3) runs all of them, one
+# after the other, a process each, REPEATS (9) steps of the first kind and a third of that of the
+# second; llm.c a third of that again, and one of 1024 tokens, since it takes a minute for it.  With
 # --model-family it is the step of `bench_step --model-family NAME`, and the peers are that model of
-# transformers on PyTorch, eager and by torch.compile; PATH then has transformers, too.  Each warms
-# up before.  A ratio is one of the medians of the rounds' medians; behind it are the least and the
-# largest ratio of one round.  Each process says with what it ran, and a ratio of unlike things is
-# refused.
+# transformers on PyTorch, eager and by torch.compile; PATH then has transformers, too.  With --bf16
+# PyTorch runs twice: with autocast over fp32 weights, and with weights, gradients and AdamW in bf16.
+# The ratio is to the faster of the two.  Each warms up before.  A ratio is one of the medians of the
+# rounds' medians; behind it are the least and the largest ratio of one round.  Each process says
+# with what it ran, and a ratio of unlike things is refused.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
-python='' llmc='' family='' cc=${CC:-cc} rounds=3 repeats=9 threads=$(nproc)
+python='' llmc='' family='' type=fp32 half='' cc=${CC:-cc} rounds=3 repeats=9 threads=$(nproc)
 
 while [ $# -gt 0 ]; do
+    if [ "$1" = --bf16 ]; then
+        type=bf16 half=yes
+        shift
+        continue
+    fi
     [ $# -gt 1 ] || fail "$1 needs a value" 64
     case $1 in
     --python) python=$2 ;;
@@ -28,7 +35,7 @@ while [ $# -gt 0 ]; do
     --rounds) number "$1" "$2"; rounds=$2 ;;
     --repeats) number "$1" "$2"; repeats=$2 ;;
     --threads) number "$1" "$2"; threads=$2 ;;
-    *) fail "there is no option '$1': --python, --llm-c, --cc, --model-family, --rounds, --repeats or --threads" 64 ;;
+    *) fail "there is no option '$1': --python, --llm-c, --cc, --model-family, --bf16, --rounds, --repeats or --threads" 64 ;;
     esac
     shift 2
 done
@@ -36,6 +43,8 @@ done
 (python3 -m venv V && V/bin/pip install torch numpy makes V/bin/python3), a checkout of llm.c with --llm-c DIR, or both" 64
 [ -z "$family" ] || [ -z "$llmc" ] || fail "llm.c has GPT-2 alone and cannot be compared with --model-family $family: \
 leave out one of --llm-c and --model-family" 64
+[ -z "$half" ] || [ -z "$llmc$family" ] || fail "in bf16 only GPT-2 and PyTorch are compared: leave out --bf16, or \
+--llm-c and --model-family" 64
 work=$(mktemp -d "${TMPDIR:-/tmp}/trireme-bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
@@ -69,11 +78,19 @@ prepare_llmc() {
 # SAMPLES TOKENS REPEATS; each prints a line of JSON.
 run_trireme() {
     sh "$here/../tests/mpirun" --ranks 1 --threads "$threads" benchmarks/bench_step alone "$3" \
-        --micro-batch-size "$1" --seq-length "$2" ${family:+--model-family "$family"}
+        --micro-batch-size "$1" --seq-length "$2" ${family:+--model-family "$family"} ${half:+--bf16}
 }
 
 run_pytorch() {
     "$python" "$here/peers/pytorch_step.py" "$3" "$1" "$2" "$threads" fp32 0
+}
+
+run_autocast() {
+    "$python" "$here/peers/pytorch_step.py" "$3" "$1" "$2" "$threads" autocast 0
+}
+
+run_weights() {
+    "$python" "$here/peers/pytorch_step.py" "$3" "$1" "$2" "$threads" weights 0
 }
 
 # MODE and those of the others; the sizes are those of our step of the same round.
@@ -143,9 +160,17 @@ ratio() {
         END { printf "ratio: trireme is %.2f times as fast as %s (%.2f to %.2f)\n", theirs / ours, who, low, high }'
 }
 
+# The peers to have a ratio to: all, but of two kinds of bf16 the one with the least median.
+rivals() {
+    [ -n "$half" ] || { echo "$peers"; return; }
+    for who in $peers; do
+        echo "$(of "$who" seconds_median | median) $who"
+    done | sort -g | sed -n '1s/.* //p'
+}
+
 # compare SAMPLES TOKENS REPEATS
 compare() {
-    echo "-- ${family:+$family, }$1 x $2 tokens, fp32, no dropout, $threads threads; $rounds rounds, medians"
+    echo "-- ${family:+$family, }$1 x $2 tokens, $type, no dropout, $threads threads; $rounds rounds, medians"
     rm -f "$work"/*.mhz
     round=1
     while [ $round -le "$rounds" ]; do
@@ -160,7 +185,7 @@ compare() {
     for who in trireme $peers; do
         show "$who"
     done
-    for who in $peers; do
+    for who in $(rivals); do
         if alike "$who"; then ratio "$who"; fi
     done
 }
@@ -172,6 +197,7 @@ if [ -n "$family" ]; then
 elif [ -n "$python" ]; then
     prepare_pytorch
     peers=pytorch
+    [ -z "$half" ] || peers='autocast weights'
 fi
 [ -z "$llmc" ] || { prepare_llmc; peers="$peers llmc"; }
 compare 4 64 "$repeats"

@@ -4,7 +4,7 @@
 # benchmarks/run: what the two sides of a ratio ran with is said, and a ratio of unlike things
 # refused.
 . "$srcdir/tests/tap.sh"
-plan 17
+plan 20
 
 case $srcdir in /*) ;; *) srcdir=$PWD/$srcdir ;; esac
 
@@ -64,6 +64,27 @@ unlike() {
     says '^no ratio to pytorch: threads 1 there and 2 here' && ! grep '^ratio:' "$work/out"
 }
 check "a peer on one thread" unlike
+
+# In bf16 there are two kinds of PyTorch, of which the faster counts.
+# shellcheck disable=SC2016
+line "$work/python" '[ "$1" != -c ] || exit 0; s=1.25; [ "$6" = autocast ] || s=1.5' 0 2 '$s'
+# shellcheck disable=SC2016
+sed -i 's/"type": "fp32"/"type": "bf16"/; s/"by": "Peer 1.0"/"by": "$6"/' "$work/python"
+both() {
+    peers --python "$work/python" --bf16 || return 1
+    says '^weights *1500\.0 ms' && says '^no ratio to autocast: type bf16 there and fp32 here'
+}
+check "bf16 there and fp32 here" both
+# shellcheck disable=SC2016
+line "$work/benchmarks/bench_step" 'for last; do :; done; [ "$last" = --bf16 ] || exit 1' 0.0 2 0.5
+sed -i 's/"type": "fp32"/"type": "bf16"/' "$work/benchmarks/bench_step"
+stronger() {
+    peers --python "$work/python" --bf16 || return 1
+    says '^ratio: trireme is 2.50 times as fast as autocast (' && [ "$(grep -c '^ratio:' "$work/out")" -eq 2 ]
+}
+check "bf16 on both sides: a ratio to the faster kind" stronger
+fails "llm.c in bf16" 64 "in bf16 only GPT-2 and PyTorch" sh "$srcdir/benchmarks/peers.sh" --llm-c "$work" --bf16
+line "$work/benchmarks/bench_step" ':' 0.0 2 0.5
 
 # What it is called with takes the place of its name.
 # shellcheck disable=SC2016
