@@ -83,7 +83,7 @@ static void one_size(const struct tr_bf16 *by, int64_t rows, int64_t columns, in
 
     for (int64_t i = 0; i < (ROWS + 1) * C_STRIDE; i++)
         before[i] = c[i] = (float)(i % 13) - 6.0f;
-    tr_bf16_pack(b, depth, columns, packed);
+    tr_bf16_pack(b, columns, depth, columns, packed);
     by->begin();
     by->multiply(&x);
     by->end();
@@ -133,17 +133,19 @@ static void products(void **state)
 
 static void layouts(void **state)
 {
-    enum { N = 64, W = 96 };
-    static uint16_t x[N * W], to[N * W], scratch[N * W];
+    enum { N = 64, W = 96, APART = W + 32 };
+    static uint16_t x[N * W], wide[N * APART], to[N * W], scratch[N * W];
 
     (void)state;
     for (int i = 0; i < N * W; i++)
         x[i] = (uint16_t)(i * 40503); /* all kinds of bits, NaN included */
-    tr_bf16_pack(x, N, W, to);
+    for (int i = 0; i < N; i++)
+        memcpy(wide + i * APART, x + i * W, W * sizeof *x);
+    tr_bf16_pack(wide, APART, N, W, to);
     for (int l = 0; l < N; l++)
         for (int j = 0; j < W; j++)
             assert_int_equal(to[l / 2 * 2 * W + 2 * j + l % 2], x[l * W + j]);
-    tr_bf16_pack_turned(x, N, W, to);
+    tr_bf16_pack_turned(wide, APART, N, W, to);
     for (int l = 0; l < W; l++)
         for (int j = 0; j < N; j++)
             assert_int_equal(to[l / 2 * 2 * N + 2 * j + l % 2], x[j * W + l]);

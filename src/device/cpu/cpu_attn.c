@@ -148,29 +148,40 @@ struct forward_scratch {
 
 _Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
+/* x[n] become e^(x - max); their sum. */
+static inline __attribute__((always_inline)) float powers_of(float *x, int64_t n, float max)
+{
+    float total = 0.0f;
+
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = exp_fast(x[i] - max);
+        total += x[i];
+    }
+    return total;
+}
+
 void tr_cpu_weigh(const struct head *a, float *score, struct online so_far, int64_t query,
                   int64_t key, int64_t count)
 {
     struct sight s = sight_of(a, query, key, count);
-    float *sum = so_far.sum, total = 0.0f, max, shrink;
+    const int64_t seen = s.end - s.first;
+    float *sum = so_far.sum, total, max, shrink;
 
-    if (s.first >= s.end) {
+    if (seen <= 0) {
         memset(score, 0, (size_t)count * sizeof *score);
         return;
     }
-    score_row(a, query, key + s.first, s.end - s.first, score + s.first);
-    max = largest_of(score + s.first, s.end - s.first, *so_far.max);
-#pragma omp simd reduction(+ : total)
-    for (int64_t i = s.first; i < s.end; i++) {
-        score[i] = exp_fast(score[i] - max);
-        total += score[i];
-    }
+    score_row(a, query, key + s.first, seen, score + s.first);
+    max = largest_of(score + s.first, seen, *so_far.max);
+    /* Most rows of a long sequence see whole blocks: a loop of constant length takes half the time. */
+    total = seen == KEYS ? powers_of(score, KEYS, max) : powers_of(score + s.first, seen, max);
     for (int64_t i = 0; i < s.first; i++)
         score[i] = 0.0f;
     for (int64_t i = s.end; i < count; i++)
         score[i] = 0.0f;
     if (a->threshold > 0)
-        drop_row(a, query, key + s.first, s.end - s.first, score + s.first);
+        drop_row(a, query, key + s.first, seen, score + s.first);
     shrink = exp_fast(*so_far.max - max);
     *so_far.total = *so_far.total * shrink + total;
     *so_far.max = max;
@@ -270,29 +281,41 @@ struct backward_scratch {
 
 _Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
+/* p[n] and dp[n] of one query and keys that it sees; keep[n] is NULL without dropout. */
+static inline __attribute__((always_inline)) void slopes_of(const struct head *a, float delta,
+                                                            float lse, const float *keep, float *p,
+                                                            float *dp, int64_t n)
+{
+    const float factor = a->scale, scale = a->slope != 0.0f ? 1.0f : factor; /* of what is in p */
+
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        float probability = exp_fast(p[i] * scale - lse), kept = keep ? keep[i] : 1.0f;
+
+        dp[i] = factor * probability * (kept * dp[i] - delta);
+        p[i] = probability * kept;
+    }
+}
+
 void tr_cpu_weigh_bwd(const struct head *a, const struct gradients *g, float *p, float *dp,
                       int64_t query, int64_t key, int64_t count)
 {
     struct sight s = sight_of(a, query, key, count);
-    const float scale = a->slope != 0.0f ? 1.0f : a->scale; /* of what is in p */
+    const int64_t seen = s.end - s.first, first = smaller(s.first, count);
     float delta = g->delta[query], lse = g->lse[query], keep[KEYS];
 
-    if (a->threshold > 0)
+    for (int64_t i = 0; i < first; i++)
+        p[i] = dp[i] = 0.0f;
+    if (a->slope != 0.0f && seen > 0)
+        score_row(a, query, key + s.first, seen, p + s.first);
+    if (a->threshold > 0) {
         tr_cpu_mask(a->rng, a->draws + (uint64_t)(query * a->t + key), s.end, a->threshold, a->kept,
                     keep);
-    else
-        for (int64_t i = 0; i < s.end; i++)
-            keep[i] = 1.0f;
-    for (int64_t i = 0; i < smaller(s.first, count); i++)
-        p[i] = dp[i] = 0.0f;
-    if (a->slope != 0.0f && s.first < s.end)
-        score_row(a, query, key + s.first, s.end - s.first, p + s.first);
-#pragma omp simd
-    for (int64_t i = s.first; i < s.end; i++) {
-        float probability = exp_fast(p[i] * scale - lse);
-
-        dp[i] = a->scale * probability * (keep[i] * dp[i] - delta);
-        p[i] = probability * keep[i];
+        slopes_of(a, delta, lse, keep + first, p + first, dp + first, seen);
+    } else if (seen == KEYS) {
+        slopes_of(a, delta, lse, NULL, p, dp, KEYS);
+    } else {
+        slopes_of(a, delta, lse, NULL, p + first, dp + first, seen);
     }
     for (int64_t i = s.end; i < count; i++)
         p[i] = dp[i] = 0.0f;

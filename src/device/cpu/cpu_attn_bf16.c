@@ -27,11 +27,57 @@ const struct tr_bf16 *tr_cpu_attends_bf16(const struct tr_device *d, const struc
     return fits ? d->bf16 : NULL;
 }
 
-/* Rows row .. row + n - 1 of x in to[rows,columns], with zeros. */
-static void get_rows(struct slice x, int64_t row, int64_t n, int64_t d, int64_t rows,
-                     int64_t columns, uint16_t *to)
+/* Rows of bf16 numbers, `stride` apart. */
+struct lines {
+    const uint16_t *p;
+    int64_t stride;
+};
+
+/* Rows row .. row + n - 1 of x in to[rows,columns], with zeros.  Rows that are multiplied several times are copied:
+   those of a tensor share few sets of a cache. */
+static void copy_rows(struct slice x, int64_t row, int64_t n, int64_t d, int64_t rows,
+                      int64_t columns, uint16_t *to)
 {
     tr_bf16_copy(tr_cpu_at(x.of, x.first + row * x.stride), x.stride, n, d, rows, columns, to);
+}
+
+/* The same as [rows,columns] to be read once: where they lie, or, where zeros have to fill them up, in `room`. */
+static struct lines get_rows(struct slice x, int64_t row, int64_t n, int64_t d, int64_t rows,
+                             int64_t columns, uint16_t *room)
+{
+    const struct lines here = {tr_cpu_at(x.of, x.first + row * x.stride), x.stride};
+
+    if (n == rows && d == columns)
+        return here;
+    copy_rows(x, row, n, d, rows, columns, room);
+    return (struct lines){room, columns};
+}
+
+/* Rows of a block of scores in bf16.  What is behind the last of `count` keys becomes zeros. */
+static void round_rows(float *score, int64_t n, int64_t count, uint16_t *half)
+{
+    for (int64_t r = 0; count < KEYS && r < n; r++)
+        memset(score + r * KEYS + count, 0, (size_t)(KEYS - count) * sizeof *score);
+    tr_cpu_narrow(TR_BF16, score, n * KEYS, half);
+}
+
+/* Rows row .. row + n - 1 of x, filled up to KEYS, packed as columns of scores. */
+static void pack_turned(struct slice x, int64_t row, int64_t n, int64_t d, uint16_t *room,
+                        uint16_t *packed)
+{
+    const int64_t depth = up_to(d, TR_BF16_DEPTH);
+    const struct lines x_rows = get_rows(x, row, n, d, KEYS, depth, room);
+
+    tr_bf16_pack_turned(x_rows.p, x_rows.stride, KEYS, depth, packed);
+}
+
+/* The same, filled up to `rows`, packed as what weights multiply. */
+static void pack_straight(struct slice x, int64_t row, int64_t n, int64_t d, int64_t rows,
+                          uint16_t *room, uint16_t *packed)
+{
+    const struct lines x_rows = get_rows(x, row, n, d, rows, d, room);
+
+    tr_bf16_pack(x_rows.p, x_rows.stride, rows, d, packed);
 }
 
 /* ---- forward ---- */
@@ -51,15 +97,11 @@ static void weigh_rows(const struct head *a, struct forward_scratch *w, int64_t 
                        int64_t skip, int64_t n, int64_t j0, int64_t count)
 {
     memset(w->weights + first * KEYS, 0, (size_t)(skip - first) * KEYS * sizeof *w->weights);
-    for (int64_t r = skip; r < n; r++) {
-        uint16_t *weights = w->weights + r * KEYS;
-
+    for (int64_t r = skip; r < n; r++)
         tr_cpu_weigh(a, w->score + r * KEYS,
                      (struct online){w->sum + r * a->d, &w->max[r], &w->total[r]}, i0 + r, j0,
                      count);
-        tr_cpu_narrow(TR_BF16, w->score + r * KEYS, count, weights);
-        memset(weights + count, 0, (size_t)(KEYS - count) * sizeof *weights);
-    }
+    round_rows(w->score + skip * KEYS, n - skip, count, w->weights + skip * KEYS);
     memset(w->weights + n * KEYS, 0,
            (size_t)(up_to(n, TR_BF16_ROWS) - n) * KEYS * sizeof *w->weights);
 }
@@ -99,7 +141,7 @@ void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t 
     struct forward_scratch *w = scratch;
 
     by->begin();
-    get_rows(a->q, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, w->queries);
+    copy_rows(a->q, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, w->queries);
     memset(w->sum, 0, (size_t)(up_to(n, TR_BF16_ROWS) * a->d) * sizeof *w->sum);
     for (int64_t r = 0; r < n; r++) {
         w->max[r] = -INFINITY;
@@ -108,10 +150,8 @@ void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t 
     for (int64_t j0 = tr_cpu_first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
         int64_t count = smaller(i0 + n - j0, KEYS);
 
-        get_rows(a->k, j0, count, a->d, KEYS, depth, w->rows);
-        tr_bf16_pack_turned(w->rows, KEYS, depth, w->keys);
-        get_rows(a->v, j0, count, a->d, KEYS, a->d, w->rows);
-        tr_bf16_pack(w->rows, KEYS, a->d, w->values);
+        pack_turned(a->k, j0, count, a->d, w->rows, w->keys);
+        pack_straight(a->v, j0, count, a->d, KEYS, w->rows, w->values);
         attend_block(by, a, w, i0, n, j0, count);
     }
     by->end();
@@ -139,8 +179,8 @@ static void score_rows(const struct tr_bf16 *by, const struct head *a, struct sl
                        int64_t n, const uint16_t *packed, uint16_t *rows, float *scores)
 {
     const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
+    copy_rows(x, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, rows);
 
-    get_rows(x, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, rows);
     by->multiply(&(struct tr_bf16_block){.rows = up_to(n, TR_BF16_ROWS),
                                          .columns = KEYS,
                                          .depth = depth,
@@ -156,8 +196,7 @@ static void add_to_keys(const struct tr_bf16 *by, const struct head *a, struct s
                         int64_t n, const uint16_t *half, struct sums to, bool add,
                         struct backward_scratch *w)
 {
-    get_rows(x, i0, n, a->d, QUERIES_BWD, a->d, w->rows);
-    tr_bf16_pack(w->rows, QUERIES_BWD, a->d, w->packed);
+    pack_straight(x, i0, n, a->d, QUERIES_BWD, w->rows, w->packed);
     tr_bf16_turn(half, QUERIES_BWD, KEYS, w->pairs, w->turned);
     by->multiply(&(struct tr_bf16_block){.rows = KEYS,
                                          .columns = a->d,
@@ -168,17 +207,6 @@ static void add_to_keys(const struct tr_bf16 *by, const struct head *a, struct s
                                          .c = to.p,
                                          .c_stride = to.stride,
                                          .add = add});
-}
-
-/* Row r of p and dp in bf16, with zeros behind `count`. */
-static void round_row(struct backward_scratch *w, int64_t r, int64_t count)
-{
-    const size_t rest = (size_t)(KEYS - count) * sizeof *w->p_half;
-
-    tr_cpu_narrow(TR_BF16, w->p + r * KEYS, count, w->p_half + r * KEYS);
-    tr_cpu_narrow(TR_BF16, w->dp + r * KEYS, count, w->dp_half + r * KEYS);
-    memset(w->p_half + r * KEYS + count, 0, rest);
-    memset(w->dp_half + r * KEYS + count, 0, rest);
 }
 
 /* dq of queries i0 .. i0 + n - 1.  Rows of whole tiles may go past the last query, so they are
@@ -215,10 +243,10 @@ static void pair_bwd(const struct tr_bf16 *by, const struct head *a, const struc
         return;
     score_rows(by, a, a->q, i0, n, w->keys_turned, w->rows, w->p);
     score_rows(by, a, g->dctx, i0, n, w->values_turned, w->rows, w->dp);
-    for (int64_t r = 0; r < n; r++) {
+    for (int64_t r = 0; r < n; r++)
         tr_cpu_weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
-        round_row(w, r, count);
-    }
+    round_rows(w->p, n, count, w->p_half);
+    round_rows(w->dp, n, count, w->dp_half);
     memset(w->p_half + n * KEYS, 0, rest);
     memset(w->dp_half + n * KEYS, 0, rest);
     add_to_keys(by, a, g->dctx, i0, n, w->p_half, dv, add, w);
@@ -229,19 +257,15 @@ static void pair_bwd(const struct tr_bf16 *by, const struct head *a, const struc
 void tr_cpu_attend_bwd_bf16(const struct tr_bf16 *by, const struct head *a,
                             const struct gradients *g, void *scratch)
 {
-    const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
     struct backward_scratch *w = scratch;
 
     by->begin();
     for (int64_t j0 = 0; j0 < a->t; j0 += KEYS) {
         int64_t count = smaller(a->t - j0, KEYS), end = end_of_window(a, j0 + count - 1);
 
-        get_rows(a->v, j0, count, a->d, KEYS, depth, w->rows);
-        tr_bf16_pack_turned(w->rows, KEYS, depth, w->values_turned);
-        get_rows(a->k, j0, count, a->d, KEYS, depth, w->rows);
-        tr_bf16_pack_turned(w->rows, KEYS, depth, w->keys_turned);
-        get_rows(a->k, j0, count, a->d, KEYS, a->d, w->rows);
-        tr_bf16_pack(w->rows, KEYS, a->d, w->keys);
+        pack_turned(a->v, j0, count, a->d, w->rows, w->values_turned);
+        pack_turned(a->k, j0, count, a->d, w->rows, w->keys_turned);
+        pack_straight(a->k, j0, count, a->d, KEYS, w->rows, w->keys);
         for (int64_t i0 = j0; i0 < end; i0 += QUERIES_BWD)
             pair_bwd(by, a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
         tr_cpu_end_keys(a, g, j0, count, tr_cpu_key_sums(a, g, 0, j0, w->to_keys),

@@ -215,10 +215,11 @@ void tr_bf16_copy(const uint16_t *from, int64_t stride, int64_t n, int64_t width
     memset(to + n * columns, 0, (size_t)((rows - n) * columns) * sizeof *to);
 }
 
-void tr_bf16_pack(const uint16_t *b, int64_t rows, int64_t columns, uint16_t *packed)
+void tr_bf16_pack(const uint16_t *b, int64_t stride, int64_t rows, int64_t columns,
+                  uint16_t *packed)
 {
     for (int64_t l = 0; l < rows; l += 2) {
-        const uint16_t *one = b + l * columns, *two = one + columns;
+        const uint16_t *one = b + l * stride, *two = one + stride;
         uint16_t *restrict to = packed + l * columns;
 
 #pragma omp simd
@@ -230,8 +231,9 @@ void tr_bf16_pack(const uint16_t *b, int64_t rows, int64_t columns, uint16_t *pa
 }
 
 /* to[columns,rows] = the transpose of x[rows,columns], of 32-bit words, which are moved as floats
-   and never computed with. */
-static void turn_words(const uint16_t *x, int64_t rows, int64_t columns, uint16_t *to)
+   and never computed with.  The stride counts words, too. */
+static void turn_words(const uint16_t *x, int64_t stride, int64_t rows, int64_t columns,
+                       uint16_t *to)
 {
     const float *from = (const void *)x;
     float *words = (void *)to;
@@ -241,7 +243,7 @@ static void turn_words(const uint16_t *x, int64_t rows, int64_t columns, uint16_
             vec v[LANES];
 
             for (int i = 0; i < LANES; i++)
-                v[i] = vec_load(from + (r + i) * columns + c);
+                v[i] = vec_load(from + (r + i) * stride + c);
             vec_transpose(v);
             for (int i = 0; i < LANES; i++)
                 vec_store(words + (c + i) * rows + r, v[i]);
@@ -249,13 +251,14 @@ static void turn_words(const uint16_t *x, int64_t rows, int64_t columns, uint16_
     }
 }
 
-void tr_bf16_pack_turned(const uint16_t *x, int64_t rows, int64_t columns, uint16_t *packed)
+void tr_bf16_pack_turned(const uint16_t *x, int64_t stride, int64_t rows, int64_t columns,
+                         uint16_t *packed)
 {
-    turn_words(x, rows, columns / 2, packed);
+    turn_words(x, stride / 2, rows, columns / 2, packed);
 }
 
 void tr_bf16_turn(const uint16_t *x, int64_t rows, int64_t columns, uint16_t *scratch, uint16_t *to)
 {
-    tr_bf16_pack(x, rows, columns, scratch);
-    turn_words(scratch, rows / 2, columns, to);
+    tr_bf16_pack(x, columns, rows, columns, scratch);
+    turn_words(scratch, columns, rows / 2, columns, to);
 }

@@ -48,11 +48,14 @@ const struct tr_bf16 *tr_bf16_choose(enum tr_gemm_by by);
 void tr_bf16_copy(const uint16_t *from, int64_t stride, int64_t n, int64_t width, int64_t rows,
                   int64_t columns, uint16_t *to);
 
-/* packed[rows / 2][columns][2] of b[rows,columns]. */
-void tr_bf16_pack(const uint16_t *b, int64_t rows, int64_t columns, uint16_t *packed);
+/* packed[rows / 2][columns][2] of b[rows,columns], whose rows are `stride` elements apart. */
+void tr_bf16_pack(const uint16_t *b, int64_t stride, int64_t rows, int64_t columns,
+                  uint16_t *packed);
 
-/* packed[columns / 2][rows][2] of the transpose of x[rows,columns]; both multiples of 32. */
-void tr_bf16_pack_turned(const uint16_t *x, int64_t rows, int64_t columns, uint16_t *packed);
+/* packed[columns / 2][rows][2] of the transpose of x[rows,columns]; both multiples of 32.  The
+   stride is even. */
+void tr_bf16_pack_turned(const uint16_t *x, int64_t stride, int64_t rows, int64_t columns,
+                         uint16_t *packed);
 
 /* to[columns,rows] = the transpose of x[rows,columns], multiples of 32, by way of scratch[rows *
    columns]. */

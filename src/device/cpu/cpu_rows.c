@@ -14,7 +14,7 @@
  * floats only; rows in fp16 and bf16 pass through the scratch of their thread.
  */
 
-enum { CHUNK = 256, COLUMNS = 64, ROWS = 7 };
+enum { COLUMNS = 64, WIDE = 1024, ROWS = 7 };
 
 _Static_assert(ROWS *(TR_MAX_WIDTH + 32) <= SCRATCH_FLOATS, "scratch");
 
@@ -37,29 +37,39 @@ static struct rows rows_of(const struct tr_queue *q, int64_t h)
     return w;
 }
 
+/* Columns from .. from + count - 1, at most WIDE of them: long stretches of each row, which the processor fetches
+   ahead, and sums that stay in the L1 cache. */
+static void sum_columns(const struct tr_tensor *to, const struct tr_tensor *x, bool add, int64_t h,
+                        int64_t from, int64_t count)
+{
+    const int64_t n = tr_tensor_elems(x) / h;
+    double sum[WIDE] = {0.0};
+    float buffer[WIDE], *all;
+
+    for (int64_t i = 0; i < n; i++) {
+        const float *row = tr_cpu_in(x, i * h + from, count, buffer);
+
+#pragma omp simd
+        for (int64_t c = 0; c < count; c++)
+            sum[c] += (double)row[c];
+    }
+    all = tr_cpu_in(to, from, count, buffer);
+    for (int64_t c = 0; c < count; c++)
+        all[c] = (float)((add ? (double)all[c] : 0.0) + sum[c]);
+    tr_cpu_put(to, from, count, all);
+}
+
+/* Each column is a sum of its own, so what a thread has of them changes no bit. */
 void tr_cpu_column_sums(int threads, const struct tr_tensor *to, const struct tr_tensor *x,
                         bool add)
 {
-    int64_t h = tr_tensor_elems(to), n = tr_tensor_elems(x) / h;
+    const int64_t h = tr_tensor_elems(to), share = (h + threads - 1) / threads;
+    const int64_t most = (share + COLUMNS - 1) / COLUMNS * COLUMNS,
+                  each = most < WIDE ? most : WIDE;
 
-#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, n * h))
-    for (int64_t from = 0; from < h; from += COLUMNS) {
-        int64_t count = h - from < COLUMNS ? h - from : COLUMNS;
-        double sum[COLUMNS] = {0.0};
-        float buffer[COLUMNS], *all;
-
-        for (int64_t i = 0; i < n; i++) {
-            const float *row = tr_cpu_in(x, i * h + from, count, buffer);
-
-#pragma omp simd
-            for (int64_t c = 0; c < count; c++)
-                sum[c] += (double)row[c];
-        }
-        all = tr_cpu_in(to, from, count, buffer);
-        for (int64_t c = 0; c < count; c++)
-            all[c] = (float)((add ? (double)all[c] : 0.0) + sum[c]);
-        tr_cpu_put(to, from, count, all);
-    }
+#pragma omp parallel for num_threads(threads) if (tr_cpu_worth(threads, tr_tensor_elems(x)))
+    for (int64_t from = 0; from < h; from += each)
+        sum_columns(to, x, add, h, from, h - from < each ? h - from : each);
 }
 
 /* ---- norm ---- */

@@ -106,6 +106,22 @@ static inline vec vec_max(vec a, vec b)
 #endif
 }
 
+/* The largest of the lanes, all of them numbers. */
+static inline float vec_largest(vec v)
+{
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)v);
+#else
+    float half[LANES];
+
+    vec_store(half, v);
+    for (int n = LANES / 2; n > 0; n /= 2)
+        for (int i = 0; i < n; i++)
+            half[i] = half[i] > half[i + n] ? half[i] : half[i + n];
+    return half[0];
+#endif
+}
+
 /* The largest of x[n] that is a number, and of `start`. */
 static inline float largest_of(const float *x, int64_t n, float start)
 {
@@ -114,8 +130,7 @@ static inline float largest_of(const float *x, int64_t n, float start)
 
     for (; i + LANES <= n; i += LANES)
         max = vec_max(vec_load(x + i), max);
-    for (int lane = 0; lane < LANES; lane++)
-        start = max[lane] > start ? max[lane] : start;
+    start = vec_largest(max);
     for (; i < n; i++)
         start = x[i] > start ? x[i] : start;
     return start;
