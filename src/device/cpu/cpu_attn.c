@@ -174,7 +174,7 @@ void tr_cpu_weigh(const struct head *a, float *score, struct online so_far, int6
     }
     score_row(a, query, key + s.first, seen, score + s.first);
     max = largest_of(score + s.first, seen, *so_far.max);
-    /* Most rows of a long sequence see whole blocks: a loop of constant length takes half the time. */
+    /* Most rows of a long sequence see whole blocks, and a loop of constant length is faster. */
     total = seen == KEYS ? powers_of(score, KEYS, max) : powers_of(score + s.first, seen, max);
     for (int64_t i = 0; i < s.first; i++)
         score[i] = 0.0f;

@@ -33,15 +33,16 @@ struct lines {
     int64_t stride;
 };
 
-/* Rows row .. row + n - 1 of x in to[rows,columns], with zeros.  Rows that are multiplied several times are copied:
-   those of a tensor share few sets of a cache. */
+/* Rows row .. row + n - 1 of x in to[rows,columns], with zeros.  Rows that are multiplied several
+   times are copied: those of a tensor share few sets of a cache. */
 static void copy_rows(struct slice x, int64_t row, int64_t n, int64_t d, int64_t rows,
                       int64_t columns, uint16_t *to)
 {
     tr_bf16_copy(tr_cpu_at(x.of, x.first + row * x.stride), x.stride, n, d, rows, columns, to);
 }
 
-/* The same as [rows,columns] to be read once: where they lie, or, where zeros have to fill them up, in `room`. */
+/* The same as [rows,columns] to be read once: where they lie, or, where zeros have to fill them up,
+   in `room`. */
 static struct lines get_rows(struct slice x, int64_t row, int64_t n, int64_t d, int64_t rows,
                              int64_t columns, uint16_t *room)
 {

@@ -37,8 +37,8 @@ static struct rows rows_of(const struct tr_queue *q, int64_t h)
     return w;
 }
 
-/* Columns from .. from + count - 1, at most WIDE of them: long stretches of each row, which the processor fetches
-   ahead, and sums that stay in the L1 cache. */
+/* Columns from .. from + count - 1, at most WIDE of them: long stretches of each row, which the
+   processor fetches ahead, and sums that stay in the L1 cache. */
 static void sum_columns(const struct tr_tensor *to, const struct tr_tensor *x, bool add, int64_t h,
                         int64_t from, int64_t count)
 {
