@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "report/breakdown.h"
 #include "report/present_parts.h"
 
 static bool is_plan(const struct tr_record *r)
@@ -51,6 +52,38 @@ static double measured(const struct tr_present *p, const struct tr_record *plan)
     return median;
 }
 
+/* What of it the timers of a log tell: those of forward and backward passes count sums inside
+   layers. */
+static void note_passes(const struct tr_present *p, const struct tr_record *plan,
+                        struct tr_table *t)
+{
+    const double planned = plan->part[TR_PART_COMPUTE] + plan->part[TR_PART_TENSOR];
+    struct tr_breakdown b;
+
+    for (int i = 0; i < p->runs->count && plan->part[TR_PART_COMPUTE] > 0.0; i++) {
+        const struct tr_record *r = &p->runs->list[i];
+
+        if (!same_run(plan, r) || tr_break_down(r, p->warmup, &b) != TR_OK)
+            continue;
+        tr_table_note(t,
+                      "In %s forward and backward passes took %.0f ms and were planned with "
+                      "%.0f.",
+                      r->name, b.part[TR_PART_COMPUTE], planned);
+        return;
+    }
+}
+
+/* A time that eight of ten runs do not have. */
+static void note_outside(const struct tr_present *p, const struct tr_record *plan, const char *size,
+                         double planned, double time, struct tr_table *t)
+{
+    if (!(plan->p90 > 0.0) || !(time < plan->p10 || time > plan->p90))
+        return;
+    tr_table_note(t, "%s on %.0f ranks: planned %.0f ms (P10 to P90: %.0f to %.0f), measured %.0f.",
+                  size, tr_record_fact(plan, TR_FACT_WORLD), planned, plan->p10, plan->p90, time);
+    note_passes(p, plan, t);
+}
+
 static void add_plan(const struct tr_present *p, const struct tr_record *plan, struct tr_table *t)
 {
     static const enum tr_fact layout[] = {
@@ -71,6 +104,7 @@ static void add_plan(const struct tr_present *p, const struct tr_record *plan, s
     tr_table_scaled(t, plan->p90 > 0.0 ? plan->p90 : NAN, 0);
     tr_table_scaled(t, time, 0);
     tr_table_real(t, s.ms.median / time, 2);
+    note_outside(p, plan, size, s.ms.median, time, t);
 }
 
 enum tr_status tr_present_planned(const struct tr_present *p, struct tr_table *t)

@@ -4,7 +4,7 @@
 # Plans and simulations as runs of a report, beside logs: against JSON whose parts are round
 # numbers, and against what `trireme plan` and `trireme sim` print as text.
 . "$srcdir/tests/tap.sh"
-plan 38
+plan 41
 report() { "$trireme" report "$@"; }
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 # The data of series N of a script: "0 500 0;"
@@ -153,6 +153,32 @@ cell() { awk -F , -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == na
 check "its time and interval, as it prints them" same "$(cell planned_ms) P10 $(cell p10_ms), P90 $(cell p90_ms)," \
     "$(awk '/^time of/ { on = 1 } on && $1 == "total" { print $2, $3, $4, $5, $6; exit }' "$work/plan.txt")"
 check "the median of the logs of its layout, other layouts left out" same "$(cell measured_ms)" 400.0
+none() {
+    report "$work/beside" --show planned > "$work/inside.txt" || return 1
+    ! grep "on 16 ranks" "$work/inside.txt"
+}
+check "no note where it lies between P10 and P90" none
+# timed: adds timers of the passes, 190 ms of an iteration.
+timed() { sed 's/^ iteration.*/&\ntime (ms) | forward-compute: 60 | backward-compute: 130/'; }
+passes=$(awk '/^time of/ { on = 1 } on && $1 == "total" { exit }
+    on && ($1 == "compute" || $1 == "tensor-parallel") { ms += $2 }
+    END { printf "%.0f", ms }' "$work/plan.txt")
+wants() {
+    printf '7.5B on 16 ranks: planned %.0f ms (P10 to P90: %.0f to %.0f), measured %d. ' \
+        "$(cell planned_ms)" "$(cell p10_ms)" "$(cell p90_ms)" "$1"
+    echo "In c.log forward and backward passes took 190 ms and were planned with $passes."
+}
+outside() {
+    mkdir -p "$work/outside" && cp "$work/plan.json" "$work/outside"
+    logged 4 "$1" | timed > "$work/outside/c.log"
+    report "$work/outside" --show planned | tr -s ' \n' ' ' > "$work/outside.txt"
+    grep -Fq "$(wants "$1")" "$work/outside.txt" && return
+    wants "$1"
+    cat "$work/outside.txt"
+    return 1
+}
+check "a note where it takes longer says what the timers tell" outside 530
+check "and where it takes less" outside 210
 check "it is among all tables" sh -c "'$trireme' report '$work/beside' 2> '$work/err' | grep -qi '^Planned and measured'"
 rm "$work/beside"/?.log
 check "without such a log there is the plan" same "$(beside | sed -n 2p | cut -d , -f 8,12-)" "jean-zay-v100-16g,,"
