@@ -80,10 +80,12 @@ line "$work/benchmarks/bench_step" 'for last; do :; done; [ "$last" = --bf16 ] |
 sed -i 's/"type": "fp32"/"type": "bf16"/' "$work/benchmarks/bench_step"
 stronger() {
     peers --python "$work/python" --bf16 || return 1
-    says '^ratio: trireme is 2.50 times as fast as autocast (' && [ "$(grep -c '^ratio:' "$work/out")" -eq 2 ]
+    says '^ratio: trireme is 2.50 times as fast as autocast (' &&
+        [ "$(grep -c '^ratio:' "$work/out")" -eq 2 ]
 }
 check "bf16 on both sides: a ratio to the faster kind" stronger
-fails "llm.c in bf16" 64 "in bf16 only GPT-2 and PyTorch" sh "$srcdir/benchmarks/peers.sh" --llm-c "$work" --bf16
+fails "llm.c in bf16" 64 "in bf16 only GPT-2 and PyTorch" \
+    sh "$srcdir/benchmarks/peers.sh" --llm-c "$work" --bf16
 line "$work/benchmarks/bench_step" ':' 0.0 2 0.5
 
 # What it is called with takes the place of its name.

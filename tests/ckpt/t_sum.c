@@ -73,8 +73,8 @@ static void damage(void **state)
     assert_true(tr_ckpt_sum(x, N - 1, 0) != whole);
 }
 
-/* A run over several windows of the file, which begins and ends inside of one: its bytes are there, and its checksum is
-   added, whatever was there before. */
+/* A run over several windows of the file, which begins and ends inside of one: its bytes are there,
+   and its checksum is added, whatever was there before. */
 static void written(void **state)
 {
     enum { MANY = 3 * TR_WRITEBACK_WINDOW / 4 + 1001, FIRST = 7, AT = 20483 };
