@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The scripts of the project pass shellcheck, its pages pass mandoc.
 set -eu
-srcdir=${srcdir:-.}
+srcdir=${srcdir:-.} code=0
 echo 1..2
 
 # The pages are not installed yet, so none finds the others.
@@ -35,6 +35,7 @@ elif out=$(cd "$srcdir" && shellcheck_all 2>&1); then
 else
     echo "not ok 1 - shellcheck finds nothing"
     echo "$out" | sed 's/^/# /'
+    code=1
 fi
 
 if ! command -v mandoc >/dev/null 2>&1; then
@@ -44,4 +45,6 @@ elif out=$(lint) && [ -z "$out" ]; then
 else
     echo "not ok 2 - mandoc finds nothing in the pages"
     echo "$out" | sed 's/^/# /'
+    code=1
 fi
+exit $code

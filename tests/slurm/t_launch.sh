@@ -33,7 +33,7 @@ check "tasks without PMIx" apart
 once() { [ "$(grep -c '^  fail' "$work/out")" = 1 ]; }
 check "of which one alone speaks" once
 fails "training does not start on them" 64 "use srun --mpi=pmix" \
-    slurm srun --mpi=none -N 2 --ntasks-per-node=2 "$program" train $model
+    slurm srun --kill-on-bad-exit=0 --mpi=none -N 2 --ntasks-per-node=2 "$program" train $model
 alone() { slurm salloc -n 4 "$program" doctor >"$work/out" 2>&1 && told '^  warn  ranks .*has 4 tasks'; }
 check "srun was forgotten" alone
 fence() {
