@@ -18,11 +18,11 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/lib.sh"
-python='' llmc='' family='' type=fp32 half='' cc=${CC:-cc} rounds=3 repeats=9 threads=$(nproc)
+python='' llmc='' family='' half='' cc=${CC:-cc} rounds=3 repeats=9 threads=$(nproc)
 
 while [ $# -gt 0 ]; do
     if [ "$1" = --bf16 ]; then
-        type=bf16 half=yes
+        half=bf16
         shift
         continue
     fi
@@ -81,16 +81,21 @@ run_trireme() {
         --micro-batch-size "$1" --seq-length "$2" ${family:+--model-family "$family"} ${half:+--bf16}
 }
 
+# TYPE and those of the others.
+run_pytorch_in() {
+    "$python" "$here/peers/pytorch_step.py" "$4" "$2" "$3" "$threads" "$1" 0
+}
+
 run_pytorch() {
-    "$python" "$here/peers/pytorch_step.py" "$3" "$1" "$2" "$threads" fp32 0
+    run_pytorch_in fp32 "$@"
 }
 
 run_autocast() {
-    "$python" "$here/peers/pytorch_step.py" "$3" "$1" "$2" "$threads" autocast 0
+    run_pytorch_in autocast "$@"
 }
 
 run_weights() {
-    "$python" "$here/peers/pytorch_step.py" "$3" "$1" "$2" "$threads" weights 0
+    run_pytorch_in weights "$@"
 }
 
 # MODE and those of the others; the sizes are those of our step of the same round.
@@ -170,7 +175,7 @@ rivals() {
 
 # compare SAMPLES TOKENS REPEATS
 compare() {
-    echo "-- ${family:+$family, }$1 x $2 tokens, $type, no dropout, $threads threads; $rounds rounds, medians"
+    echo "-- ${family:+$family, }$1 x $2 tokens, ${half:-fp32}, no dropout, $threads threads; $rounds rounds, medians"
     rm -f "$work"/*.mhz
     round=1
     while [ $round -le "$rounds" ]; do

@@ -37,6 +37,7 @@ class Test:
         self.fills = 1 / 1.5
         if wall != '-' and cpu != '-':
             self.fills = min(CORES, float(cpu) / max(float(wall), 0.1))
+        self.waits = self.fills < WAITS
 
     def file(self, kind):
         return self.stem + '.' + kind
@@ -94,16 +95,14 @@ def belongs(test, part):
     return is_named(test, part) or part in [*test.marks, os.path.dirname(re.sub('^tests/', '', test.name))]
 
 
-def in_tier(tests):
+def in_tier(tests, parts):
     """Those that this run is about: of tier all only when asked for."""
-    parts = os.environ.get('PARTS', '').split()
     everything = os.environ.get('TR_TEST_ALL')
     return [test for test in tests
             if test.tier != 'all' or everything or any(is_named(test, part) for part in parts)]
 
 
-def chosen(tests):
-    parts = os.environ.get('PARTS', '').split()
+def chosen(tests, parts):
     for part in parts:
         if not any(belongs(test, part) for test in tests):
             sys.exit(f"schedule.py: '{part}' is no folder, test, tier or mark of tests/list")
@@ -116,13 +115,14 @@ def run(tests, cores, most):
     running = []
     while waiting or running:
         free = cores * OVER - sum(test.fills for test in running)
+        room = {True: cores, False: most}
+        for test in running:
+            room[test.waits] -= 1
         for test in list(waiting):
-            alike = sum((other.fills < WAITS) == (test.fills < WAITS) for other in running)
-            if alike >= (cores if test.fills < WAITS else most):
-                continue
-            if test.fills <= free or not running:
+            if room[test.waits] > 0 and (test.fills <= free or not running):
                 test.begin()
                 free -= test.fills
+                room[test.waits] -= 1
                 running.append(test)
                 waiting.remove(test)
         time.sleep(0.02)
@@ -143,8 +143,9 @@ def main():
     table = rows(os.path.join(os.environ['srcdir'], 'tests/list'))
     # One without a row is an error of build-aux/check-tests.sh, and runs.
     known = [Test(name, table.get(name, [name, '-', 'suite', '-', '-', '-'])) for name in sys.argv[1:]]
-    everything = in_tier(known)
-    tests = [test for test in in_tier(chosen(known)) if not os.path.exists(test.file('trs'))]
+    parts = os.environ.get('PARTS', '').split()
+    everything = in_tier(known, parts)
+    tests = [test for test in in_tier(chosen(known, parts), parts) if not os.path.exists(test.file('trs'))]
     began = time.monotonic()
     failed = run(tests, CORES, AT_ONCE * CORES)
     for test in failed:

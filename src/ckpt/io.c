@@ -4,12 +4,6 @@
 #include "ckpt/sum.h"
 #include "util/file.h"
 
-/* From byte `at` of the file to the end of its window. */
-static int64_t to_window_end(int64_t at)
-{
-    return TR_WRITEBACK_WINDOW - at % TR_WRITEBACK_WINDOW;
-}
-
 int tr_ckpt_write_run(struct tr_writeback *to, int64_t offset, const float *x, int64_t first,
                       int64_t n, uint64_t *sum)
 {
@@ -18,7 +12,7 @@ int tr_ckpt_write_run(struct tr_writeback *to, int64_t offset, const float *x, i
     for (int64_t done = 0, at, count; done < n; done += count) {
         at = offset + (first + done) * size;
         /* With the element that lies across the end, if there is one. */
-        count = (to_window_end(at) + size - 1) / size;
+        count = (tr_writeback_room(at) + size - 1) / size;
         count = n - done < count ? n - done : count;
         *sum += tr_ckpt_sum(x + done, count, first + done);
         if (tr_writeback_put(to, x + done, count * size, at) != 0)

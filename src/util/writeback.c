@@ -54,12 +54,17 @@ static int note(struct tr_writeback *w, int64_t at, int64_t bytes)
     return w->now.to % TR_WRITEBACK_WINDOW == 0 ? send(w) : 0;
 }
 
+int64_t tr_writeback_room(int64_t at)
+{
+    return TR_WRITEBACK_WINDOW - at % TR_WRITEBACK_WINDOW;
+}
+
 int tr_writeback_put(struct tr_writeback *w, const void *data, int64_t bytes, int64_t at)
 {
     const bool small = bytes < SMALL && at != w->now.to;
 
     for (int64_t done = 0, n; done < bytes; done += n) {
-        n = TR_WRITEBACK_WINDOW - (at + done) % TR_WRITEBACK_WINDOW;
+        n = tr_writeback_room(at + done);
         n = n < bytes - done ? n : bytes - done;
         if (tr_write_at(w->fd, (const unsigned char *)data + done, n, at + done) != 0 ||
             (!small && note(w, at + done, n) != 0))

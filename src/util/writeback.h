@@ -27,6 +27,9 @@ struct tr_writeback {
     int turn; /* the oldest of `sent` */
 };
 
+/* Bytes from `at` to the end of its window: what one call writes of a file at once. */
+int64_t tr_writeback_room(int64_t at);
+
 /* Write `bytes` at `at`, as tr_write_at().  0, or -1 with errno; the error may be one that the disk had
    with earlier bytes. */
 int tr_writeback_put(struct tr_writeback *w, const void *data, int64_t bytes, int64_t at);

@@ -180,8 +180,8 @@ static void score_rows(const struct tr_bf16 *by, const struct head *a, struct sl
                        int64_t n, const uint16_t *packed, uint16_t *rows, float *scores)
 {
     const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
-    copy_rows(x, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, rows);
 
+    copy_rows(x, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, rows);
     by->multiply(&(struct tr_bf16_block){.rows = up_to(n, TR_BF16_ROWS),
                                          .columns = KEYS,
                                          .depth = depth,
