@@ -277,11 +277,16 @@ large() {
 }
 layers() { large 100000 >"$work/layers" && grep '100000$' "$work/layers"; }
 check "100000 layers" layers
+# chunks STAGES: of 16 chunks each, with as many micro-batches.
 chunks() {
-    large 8192 --pipeline-model-parallel-size 512 --num-layers-per-virtual-pipeline-stage 1 \
-        --global-batch-size 512 --machine selene-a100 >"$work/chunks" && grep 'PP 512, DP 1' "$work/chunks"
+    large $(($1 * 16)) --pipeline-model-parallel-size "$1" --num-layers-per-virtual-pipeline-stage 1 \
+        --global-batch-size "$1" --machine selene-a100 >"$work/chunks" && grep "PP $1, DP 1" "$work/chunks"
 }
-check "8192 chunks" chunks
+if [ -n "${TR_TEST_ALL:-}" ]; then
+    check "8192 chunks" chunks 512
+else
+    check "2048 chunks" chunks 128
+fi
 
 fails "what is too large is refused before it takes long" 64 "1000000000 is more than the 1048576 layers" \
     large 1000000000
