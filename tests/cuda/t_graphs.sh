@@ -14,11 +14,11 @@ program=${GRAPHS_PROGRAM:-$PWD/tests/cuda/trireme-fake}
 # name, ranks, launches of graphs on all ranks at least, then options.  Of the 4 steps the first
 # begins without graphs; evaluation has passes of its own.  Those behind "long" need --all.
 table='
-accumulated  1 22 --global-batch-size 4
 halves       1 22 --global-batch-size 4 --bf16 --recompute-granularity full --recompute-method block --recompute-num-layers 1
 pipeline     2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --checkpoint-activations
 sharded      2 15 --global-batch-size 6 --use-distributed-optimizer --overlap-param-gather --ddp-bucket-size 5000
 long
+accumulated  1 22 --global-batch-size 4
 single       1 3  --global-batch-size 1
 rotary       2 30 --global-batch-size 6 --pipeline-model-parallel-size 2 --model-family gpt-neox --reset-position-ids
 scaled       1 22 --global-batch-size 4 --fp16 --initial-loss-scale 1024 --loss-scale-window 1

@@ -116,13 +116,13 @@ columns_agree() {
 latex > "$work/all.tex"
 check "all tables have the columns that they say" columns_agree "$work/all.tex" 2
 check "notes are comments" sh -c "grep -q '^% ms/it: median.' '$work/table.tex' && ! grep -v '^%' '$work/table.tex' | grep -q median"
-if command -v pdflatex > /dev/null; then
+if command -v pdflatex > /dev/null && kpsewhich booktabs.sty > /dev/null; then
     { printf '%s\n' '\documentclass{article}' '\usepackage{booktabs}' '\begin{document}'; cat "$work/table.tex"
         printf '%s\n' '\end{document}'; } \
         > "$work/paper.tex"
     check "LaTeX takes it" pdflatex -interaction nonstopmode -halt-on-error -output-directory "$work" "$work/paper.tex"
 else
-    skip "LaTeX takes it" "there is no pdflatex"
+    skip "LaTeX takes it" "there is no pdflatex with booktabs"
 fi
 
 # ---- losses of all layouts ----
