@@ -182,12 +182,14 @@ static void put_line(FILE *f, const char *line, size_t bytes)
 }
 
 /* A word of letters, so that it is neither blank nor a marker; long ones are longer than a chunk. */
+/* Long ones repeat themselves, after a prime number of bytes. */
 static size_t random_line(char *line, size_t most)
 {
+    enum { PERIOD = 4099 };
     size_t bytes = draw(200) == 0 ? 1 + draw((uint32_t)most) : 1 + draw(60);
 
     for (size_t i = 0; i < bytes; i++)
-        line[i] = (char)('a' + draw(26));
+        line[i] = i < PERIOD ? (char)('a' + draw(26)) : line[i - PERIOD];
     return bytes;
 }
 

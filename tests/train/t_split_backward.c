@@ -103,7 +103,7 @@ static const char *const ways[] = {
 static void bits_of_1f1b(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i += check_short() ? 3 : 1) {
         struct end plain, split;
 
         run(ways[i], "1f1b", &plain);
@@ -147,7 +147,7 @@ static double apart(double a, double b)
 static void near_1f1b(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof ways_v / sizeof *ways_v; i++) {
+    for (size_t i = 0; i < sizeof ways_v / sizeof *ways_v; i += check_short() ? 3 : 1) {
         struct end plain, vee;
         double most = 0.0;
 
