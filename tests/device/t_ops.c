@@ -376,6 +376,9 @@ static struct heads heads_of(struct trial *t)
         s = (struct heads){.b = 1, .heads = 18, .groups = 2, .t = 66, .d = 9};
     if (kind == 2)
         s = (struct heads){.b = 2, .heads = 16, .groups = 8, .t = 66, .d = 9};
+    /* Blocks of queries that share a block of keys, more or fewer by the number of threads. */
+    if (kind == 3)
+        s = (struct heads){.b = 1, .heads = 8, .groups = 4, .t = 300, .d = 16};
     /* Widths that bf16 instructions multiply. */
     if (kind > 5)
         s.d = 16 * (1 + draw(t) % 5);

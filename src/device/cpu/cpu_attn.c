@@ -141,9 +141,9 @@ static void drop_row(const struct head *a, int64_t query, int64_t key, int64_t c
 
 struct forward_scratch {
     float keys[TR_MAX_HEAD_DIM * KEYS], values[KEYS * WIDEST];
-    float score[QUERIES * KEYS], sum[QUERIES * WIDEST];
+    float score[QUERIES * KEYS], sum[SUM_FLOATS];
     float tiles[STRIP_TILES * TILE_FLOATS];
-    float max[QUERIES], total[QUERIES];
+    float max[SHARE * QUERIES], total[SHARE * QUERIES];
 };
 
 _Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
@@ -190,49 +190,67 @@ void tr_cpu_weigh(const struct head *a, float *score, struct online so_far, int6
         sum[d] *= shrink;
 }
 
-void tr_cpu_end_queries(const struct head *a, int64_t i0, int64_t n, const float *sum,
-                        int64_t stride, const float *max, const float *total, struct slice ctx,
-                        float *lse)
+void tr_cpu_begin_queries(struct online x, int64_t stride, int64_t n)
+{
+    memset(x.sum, 0, (size_t)(n * stride) * sizeof *x.sum);
+    for (int64_t r = 0; r < n; r++) {
+        x.max[r] = -INFINITY;
+        x.total[r] = 0.0f;
+    }
+}
+
+void tr_cpu_end_queries(const struct head *a, int64_t i0, int64_t n, struct online x,
+                        int64_t stride, struct slice ctx, float *lse)
 {
     for (int64_t r = 0; r < n; r++) {
         float row[TR_MAX_HEAD_DIM];
 
 #pragma omp simd
         for (int64_t d = 0; d < a->d; d++)
-            row[d] = sum[r * stride + d] / total[r];
+            row[d] = x.sum[r * stride + d] / x.total[r];
         tr_cpu_put_row(ctx, i0 + r, a->d, row);
-        lse[i0 + r] = max[r] + logf(total[r]);
+        lse[i0 + r] = x.max[r] + logf(x.total[r]);
     }
 }
 
-/* Queries i0 .. i0 + n - 1 of one head. */
-static void attend(const struct head *a, int64_t i0, int64_t n, struct slice ctx, float *lse,
-                   struct forward_scratch *w)
+/* Queries i0 .. i0 + n - 1 and keys j0 .. j0 + count - 1, whose blocks are packed. */
+static void attend_block(const struct head *a, int64_t i0, int64_t n, int64_t j0, int64_t count,
+                         struct online so_far, struct forward_scratch *w)
 {
     const struct tr_view q = view_of(a->q, i0), p = {.p = w->score, .stride = KEYS};
+    /* Queries before the first key of the block see none of it. */
+    const int64_t stride = packed_row(a->d), skip = j0 > i0 ? j0 - i0 : 0;
 
-    for (int64_t r = 0; r < n; r++) {
-        w->max[r] = -INFINITY;
-        w->total[r] = 0.0f;
-        memset(w->sum + r * WIDEST, 0, (size_t)a->d * sizeof(float));
-    }
-    for (int64_t j0 = tr_cpu_first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
-        int64_t count = smaller(i0 + n - j0, KEYS), skip = j0 > i0 ? j0 - i0 : 0;
+    multiply(q, skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
+             w->tiles);
+    for (int64_t r = skip; r < n; r++)
+        tr_cpu_weigh(a, w->score + r * KEYS, online_at(so_far, stride, r), i0 + r, j0, count);
+    multiply(p, skip, n - skip, count, w->values, a->d, so_far.sum + skip * stride, stride, true,
+             w->tiles);
+}
+
+/* Blocks of queries of one head, begin .. end - 1. */
+static void attend(const struct head *a, int64_t begin, int64_t end, struct slice ctx, float *lse,
+                   struct forward_scratch *w)
+{
+    const int64_t stride = packed_row(a->d);
+    const struct online all = {w->sum, w->max, w->total};
+
+    tr_cpu_begin_queries(all, stride, end - begin);
+    for (int64_t j0 = tr_cpu_first_block(a, begin, end - begin); j0 < end; j0 += KEYS) {
+        int64_t count = smaller(end - j0, KEYS);
         struct tr_view k = turned(view_of(a->k, j0)), v = view_of(a->v, j0);
 
-        /* Queries before the first key of the block see none of it. */
         pack(&k, a->d, count, w->keys);
         pack(&v, count, a->d, w->values);
-        multiply(q, skip, n - skip, a->d, w->keys, count, w->score + skip * KEYS, KEYS, false,
-                 w->tiles);
-        for (int64_t r = skip; r < n; r++)
-            tr_cpu_weigh(a, w->score + r * KEYS,
-                         (struct online){w->sum + r * WIDEST, &w->max[r], &w->total[r]}, i0 + r, j0,
-                         count);
-        multiply(p, skip, n - skip, count, w->values, a->d, w->sum + skip * WIDEST, WIDEST, true,
-                 w->tiles);
+        for (int64_t i0 = first_queries(begin, j0); i0 < end; i0 += QUERIES) {
+            int64_t n = smaller(end - i0, QUERIES);
+
+            if (j0 >= tr_cpu_first_block(a, i0, n))
+                attend_block(a, i0, n, j0, count, online_at(all, stride, i0 - begin), w);
+        }
     }
-    tr_cpu_end_queries(a, i0, n, w->sum, WIDEST, w->max, w->total, ctx, lse);
+    tr_cpu_end_queries(a, begin, end - begin, all, stride, ctx, lse);
 }
 
 static bool worth(int threads, struct tr_attention_sizes s)
@@ -240,29 +258,41 @@ static bool worth(int threads, struct tr_attention_sizes s)
     return tr_cpu_worth_product(threads, s.b * s.heads * s.t * s.t * s.d);
 }
 
+/* Queries of a head that one task has: blocks that share packed keys, as many as there is room for
+   and as leaves each thread several tasks.  A query's sums are the same however many they are. */
+static int64_t queries_of_task(int threads, struct tr_attention_sizes s)
+{
+    const int64_t blocks = (s.t + QUERIES - 1) / QUERIES, wide = (s.d + 31) / 32 * 32;
+    const int64_t room = smaller(SHARE, SUM_FLOATS / (QUERIES * wide));
+    const int64_t most = smaller(room, s.b * s.heads * blocks / (4 * threads));
+    const int64_t tasks = most > 1 ? (blocks + most - 1) / most : blocks;
+
+    return (blocks + tasks - 1) / tasks * QUERIES;
+}
+
 void tr_cpu_attention(struct tr_queue *q, const struct tr_tensor *ctx, const struct tr_tensor *lse,
                       const struct tr_tensor *qkv, const struct tr_tensor *from,
                       struct tr_attention_how how, struct tr_dropout drop)
 {
     struct tr_attention_sizes s = tr_sizes_attention(ctx, lse, qkv, from, how, &drop);
-    int64_t per_head = (s.t + QUERIES - 1) / QUERIES, tasks = s.b * s.heads * per_head;
     const struct tr_bf16 *by = tr_cpu_attends_bf16(q->device, qkv, ctx, s.d);
     int threads = q->device->threads;
+    int64_t each = queries_of_task(threads, s), per_head = (s.t + each - 1) / each;
+    int64_t tasks = s.b * s.heads * per_head;
 
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (worth(threads, s))
     for (int64_t i = 0; i < tasks; i++) {
         /* The longest first: the last queries. */
-        int64_t bh = i % (s.b * s.heads), i0 = (per_head - 1 - i / (s.b * s.heads)) * QUERIES;
-        int64_t b = bh / s.heads, h = bh % s.heads;
+        int64_t bh = i % (s.b * s.heads), begin = (per_head - 1 - i / (s.b * s.heads)) * each;
+        int64_t b = bh / s.heads, h = bh % s.heads, end = smaller(s.t, begin + each);
         struct head a = head_of(qkv, from, s, b, h, how, &drop);
+        struct slice to = slice_of(ctx, s, b, s.heads, h);
+        float *lse_of = tr_f32(lse) + bh * s.t;
 
         if (by)
-            tr_cpu_attend_bf16(by, &a, i0, smaller(s.t - i0, QUERIES),
-                               slice_of(ctx, s, b, s.heads, h), tr_f32(lse) + bh * s.t,
-                               tr_cpu_scratch(q));
+            tr_cpu_attend_bf16(by, &a, begin, end, to, lse_of, tr_cpu_scratch(q));
         else
-            attend(&a, i0, smaller(s.t - i0, QUERIES), slice_of(ctx, s, b, s.heads, h),
-                   tr_f32(lse) + bh * s.t, (void *)tr_cpu_scratch(q));
+            attend(&a, begin, end, to, lse_of, (void *)tr_cpu_scratch(q));
     }
 }
 

@@ -16,6 +16,10 @@ enum {
     QUERIES = 128, /* forward */
     QUERIES_BWD = 64,
     WIDEST = (TR_MAX_HEAD_DIM + TILE_COLUMNS - 1) / TILE_COLUMNS * TILE_COLUMNS,
+    /* Forward, a packed block of keys serves up to SHARE blocks of queries of its head.  What these
+       sum has 640 KiB of the scratch, whatever the head's width is. */
+    SHARE = 8,
+    SUM_FLOATS = 4 * QUERIES * WIDEST,
 };
 
 /* What one head of one sample has of an operand: row t begins at element first + t * stride. */
@@ -62,6 +66,12 @@ void tr_cpu_put_row(struct slice x, int64_t row, int64_t d, const float *from);
    a key. */
 int64_t tr_cpu_first_block(const struct head *a, int64_t query, int64_t n);
 
+/* The first block of queries that sees keys from j0 on, of blocks from `begin` on. */
+static inline int64_t first_queries(int64_t begin, int64_t j0)
+{
+    return j0 > begin ? begin + (j0 - begin) / QUERIES * QUERIES : begin;
+}
+
 /* One behind the last query that may see key `key`. */
 static inline int64_t end_of_window(const struct head *a, int64_t key)
 {
@@ -80,10 +90,18 @@ struct online {
 void tr_cpu_weigh(const struct head *a, float *score, struct online so_far, int64_t query,
                   int64_t key, int64_t count);
 
+/* What query r of several has summed, whose rows are `stride` apart. */
+static inline struct online online_at(struct online x, int64_t stride, int64_t r)
+{
+    return (struct online){x.sum + r * stride, x.max + r, x.total + r};
+}
+
+/* The same before any key. */
+void tr_cpu_begin_queries(struct online x, int64_t stride, int64_t n);
+
 /* The sums of n queries from i0 on become rows of ctx, and lse[i0 .. i0 + n - 1]. */
-void tr_cpu_end_queries(const struct head *a, int64_t i0, int64_t n, const float *sum,
-                        int64_t stride, const float *max, const float *total, struct slice ctx,
-                        float *lse);
+void tr_cpu_end_queries(const struct head *a, int64_t i0, int64_t n, struct online x,
+                        int64_t stride, struct slice ctx, float *lse);
 
 /* One query: scores in p and dctx . v in dp become m p and scale p (m dp - dctx . ctx), where m is
    what dropout multiplies by. */
@@ -108,11 +126,11 @@ void tr_cpu_end_dq(const struct head *a, const struct gradients *g, int64_t i0, 
                    bool last, struct sums dq);
 
 /* The bf16 instructions that multiply heads of that width, or NULL: they are multiplied in float.
-   The next two functions take what is not NULL: queries i0 .. i0 + n - 1 of a head, and all of it
-   backward. */
+   The next two functions take what is not NULL: blocks of queries of a head, begin .. end - 1, and
+   all of it backward. */
 const struct tr_bf16 *tr_cpu_attends_bf16(const struct tr_device *d, const struct tr_tensor *qkv,
                                           const struct tr_tensor *ctx, int64_t width);
-void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t i0, int64_t n,
+void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t begin, int64_t end,
                         struct slice ctx, float *lse, void *scratch);
 void tr_cpu_attend_bwd_bf16(const struct tr_bf16 *by, const struct head *a,
                             const struct gradients *g, void *scratch);

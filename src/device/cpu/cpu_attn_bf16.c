@@ -84,32 +84,32 @@ static void pack_straight(struct slice x, int64_t row, int64_t n, int64_t d, int
 /* ---- forward ---- */
 
 struct forward_scratch {
-    _Alignas(64) uint16_t queries[QUERIES * WIDE], rows[KEYS * WIDE], keys[KEYS * WIDE],
+    _Alignas(64) uint16_t queries[SUM_FLOATS], rows[KEYS * WIDE], keys[KEYS * WIDE],
         values[KEYS * WIDE], weights[QUERIES * KEYS];
-    _Alignas(64) float score[QUERIES * KEYS], sum[QUERIES * WIDE];
-    float max[QUERIES], total[QUERIES];
+    _Alignas(64) float score[QUERIES * KEYS], sum[SUM_FLOATS];
+    float max[SHARE * QUERIES], total[SHARE * QUERIES];
 };
 
 _Static_assert(sizeof(struct forward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
 /* Scores of queries skip .. n - 1 and `count` keys become weights in bf16; rows from `first` on are
    multiplied. */
-static void weigh_rows(const struct head *a, struct forward_scratch *w, int64_t i0, int64_t first,
-                       int64_t skip, int64_t n, int64_t j0, int64_t count)
+static void weigh_rows(const struct head *a, struct forward_scratch *w, struct online so_far,
+                       int64_t i0, int64_t first, int64_t skip, int64_t n, int64_t j0,
+                       int64_t count)
 {
     memset(w->weights + first * KEYS, 0, (size_t)(skip - first) * KEYS * sizeof *w->weights);
     for (int64_t r = skip; r < n; r++)
-        tr_cpu_weigh(a, w->score + r * KEYS,
-                     (struct online){w->sum + r * a->d, &w->max[r], &w->total[r]}, i0 + r, j0,
-                     count);
+        tr_cpu_weigh(a, w->score + r * KEYS, online_at(so_far, a->d, r), i0 + r, j0, count);
     round_rows(w->score + skip * KEYS, n - skip, count, w->weights + skip * KEYS);
     memset(w->weights + n * KEYS, 0,
            (size_t)(up_to(n, TR_BF16_ROWS) - n) * KEYS * sizeof *w->weights);
 }
 
-/* Keys j0 .. j0 + count - 1, whose blocks are packed. */
+/* Queries i0 .. i0 + n - 1 and keys j0 .. j0 + count - 1, whose blocks are packed. */
 static void attend_block(const struct tr_bf16 *by, const struct head *a, struct forward_scratch *w,
-                         int64_t i0, int64_t n, int64_t j0, int64_t count)
+                         const uint16_t *queries, struct online so_far, int64_t i0, int64_t n,
+                         int64_t j0, int64_t count)
 {
     const int64_t depth = up_to(a->d, TR_BF16_DEPTH), rows = up_to(n, TR_BF16_ROWS);
     /* Queries before the first key of the block see none of it. */
@@ -118,45 +118,48 @@ static void attend_block(const struct tr_bf16 *by, const struct head *a, struct 
     by->multiply(&(struct tr_bf16_block){.rows = rows - first,
                                          .columns = KEYS,
                                          .depth = depth,
-                                         .a = w->queries + first * depth,
+                                         .a = queries + first * depth,
                                          .a_stride = depth,
                                          .packed = w->keys,
                                          .c = w->score + first * KEYS,
                                          .c_stride = KEYS});
-    weigh_rows(a, w, i0, first, skip, n, j0, count);
+    weigh_rows(a, w, so_far, i0, first, skip, n, j0, count);
     by->multiply(&(struct tr_bf16_block){.rows = rows - first,
                                          .columns = a->d,
                                          .depth = KEYS,
                                          .a = w->weights + first * KEYS,
                                          .a_stride = KEYS,
                                          .packed = w->values,
-                                         .c = w->sum + first * a->d,
+                                         .c = so_far.sum + first * a->d,
                                          .c_stride = a->d,
                                          .add = true});
 }
 
-void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t i0, int64_t n,
+void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t begin, int64_t end,
                         struct slice ctx, float *lse, void *scratch)
 {
-    const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
+    const int64_t depth = up_to(a->d, TR_BF16_DEPTH), all = up_to(end - begin, TR_BF16_ROWS);
     struct forward_scratch *w = scratch;
+    const struct online first = {w->sum, w->max, w->total};
 
     by->begin();
-    copy_rows(a->q, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, w->queries);
-    memset(w->sum, 0, (size_t)(up_to(n, TR_BF16_ROWS) * a->d) * sizeof *w->sum);
-    for (int64_t r = 0; r < n; r++) {
-        w->max[r] = -INFINITY;
-        w->total[r] = 0.0f;
-    }
-    for (int64_t j0 = tr_cpu_first_block(a, i0, n); j0 < i0 + n; j0 += KEYS) {
-        int64_t count = smaller(i0 + n - j0, KEYS);
+    copy_rows(a->q, begin, end - begin, a->d, all, depth, w->queries);
+    tr_cpu_begin_queries(first, a->d, all);
+    for (int64_t j0 = tr_cpu_first_block(a, begin, end - begin); j0 < end; j0 += KEYS) {
+        int64_t count = smaller(end - j0, KEYS);
 
         pack_turned(a->k, j0, count, a->d, w->rows, w->keys);
         pack_straight(a->v, j0, count, a->d, KEYS, w->rows, w->values);
-        attend_block(by, a, w, i0, n, j0, count);
+        for (int64_t i0 = first_queries(begin, j0); i0 < end; i0 += QUERIES) {
+            int64_t n = smaller(end - i0, QUERIES), r = i0 - begin;
+
+            if (j0 >= tr_cpu_first_block(a, i0, n))
+                attend_block(by, a, w, w->queries + r * depth, online_at(first, a->d, r), i0, n, j0,
+                             count);
+        }
     }
     by->end();
-    tr_cpu_end_queries(a, i0, n, w->sum, a->d, w->max, w->total, ctx, lse);
+    tr_cpu_end_queries(a, begin, end - begin, first, a->d, ctx, lse);
 }
 
 /* ---- backward ---- */
