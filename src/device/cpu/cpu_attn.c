@@ -356,7 +356,7 @@ struct sums tr_cpu_key_sums(const struct head *a, const struct gradients *g, int
 {
     if (g->room)
         return (struct sums){g->room + (which * g->rows + j0) * a->d, a->d};
-    return sums_of(which ? g->dv : g->dk, j0, a->d, to_keys + which * (KEYS * TR_MAX_HEAD_DIM));
+    return sums_of(which ? g->dv : g->dk, j0, a->d, to_keys + which * KEYS * a->d);
 }
 
 void tr_cpu_end_keys(const struct head *a, const struct gradients *g, int64_t j0, int64_t count,

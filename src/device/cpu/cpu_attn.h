@@ -109,7 +109,7 @@ void tr_cpu_weigh_bwd(const struct head *a, const struct gradients *g, float *p,
                       int64_t query, int64_t key, int64_t count);
 
 /* Where dk (which 0) or dv (1) of the keys from j0 on is summed: in place, in the room, or, for
-   fp16 and bf16, in to_keys[2][KEYS][TR_MAX_HEAD_DIM]. */
+   fp16 and bf16, in to_keys[2][KEYS][d]. */
 struct sums tr_cpu_key_sums(const struct head *a, const struct gradients *g, int which, int64_t j0,
                             float *to_keys);
 

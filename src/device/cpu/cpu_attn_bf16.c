@@ -164,27 +164,75 @@ void tr_cpu_attend_bf16(const struct tr_bf16 *by, const struct head *a, int64_t 
 
 /* ---- backward ---- */
 
-/* Rows of queries and keys as they are, for the left side of a product, and packed, for the right.
+/*
+ * A block of queries is copied and packed once for up to SHARE_BWD blocks of keys.  These have
+ * KEY_FLOATS, 640 KiB of the scratch: each is packed three times and has the sums of two gradients.
  */
+enum { SHARE_BWD = 4, KEY_FLOATS = 4 * KEYS * 640 };
+
+static int64_t key_floats(int64_t d)
+{
+    return 4 * KEYS * up_to(d, TR_BF16_DEPTH);
+}
+
+static int64_t key_blocks(int64_t d)
+{
+    return smaller(SHARE_BWD, KEY_FLOATS / key_floats(d));
+}
+
+/* Queries and dctx as they are, for the left side of a product, and packed, for the right. */
 struct backward_scratch {
-    _Alignas(64) uint16_t keys_turned[KEYS * WIDE], values_turned[KEYS * WIDE], keys[KEYS * WIDE];
-    _Alignas(64) uint16_t rows[KEYS * WIDE], packed[QUERIES_BWD * WIDE];
+    _Alignas(64) float keys[KEY_FLOATS];
+    _Alignas(64) uint16_t rows[KEYS * WIDE], queries[QUERIES_BWD * WIDE], dctx[QUERIES_BWD * WIDE];
+    _Alignas(64) uint16_t queries_packed[QUERIES_BWD * WIDE], dctx_packed[QUERIES_BWD * WIDE];
     _Alignas(64) uint16_t p_half[QUERIES_BWD * KEYS], dp_half[QUERIES_BWD * KEYS];
     _Alignas(64) uint16_t pairs[QUERIES_BWD * KEYS], turned[KEYS * QUERIES_BWD];
     _Alignas(64) float p[QUERIES_BWD * KEYS], dp[QUERIES_BWD * KEYS];
-    _Alignas(64) float to_keys[2 * KEYS * TR_MAX_HEAD_DIM]; /* dk and dv of a block */
     _Alignas(64) float dq[QUERIES_BWD * TR_MAX_HEAD_DIM];
 };
 
 _Static_assert(sizeof(struct backward_scratch) <= SCRATCH_FLOATS * sizeof(float), "scratch");
 
-/* scores[QUERIES_BWD,KEYS] = rows of x, from i0 on, times packed[depth,KEYS]. */
-static void score_rows(const struct tr_bf16 *by, const struct head *a, struct slice x, int64_t i0,
-                       int64_t n, const uint16_t *packed, uint16_t *rows, float *scores)
+/* Keys j0 .. j0 + count - 1, packed, and dk and dv of them. */
+struct key_block {
+    int64_t j0, count;
+    uint16_t *turned, *values_turned, *straight;
+    float *sums;
+};
+
+static struct key_block pack_keys(const struct head *a, int64_t j0, uint16_t *rows, float *room)
+{
+    const int64_t size = KEYS * up_to(a->d, TR_BF16_DEPTH);
+    uint16_t *packed = (void *)(room + 2 * size);
+    const struct key_block x = {.j0 = j0,
+                                .count = smaller(a->t - j0, KEYS),
+                                .turned = packed,
+                                .values_turned = packed + size,
+                                .straight = packed + 2 * size,
+                                .sums = room};
+
+    pack_turned(a->v, j0, x.count, a->d, rows, x.values_turned);
+    pack_turned(a->k, j0, x.count, a->d, rows, x.turned);
+    pack_straight(a->k, j0, x.count, a->d, KEYS, rows, x.straight);
+    return x;
+}
+
+/* n rows of x from i0 on, as they are and packed. */
+static void get_queries(const struct head *a, struct slice x, int64_t i0, int64_t n, uint16_t *rows,
+                        uint16_t *packed)
 {
     const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
 
-    copy_rows(x, i0, n, a->d, up_to(n, TR_BF16_ROWS), depth, rows);
+    copy_rows(x, i0, n, a->d, QUERIES_BWD, depth, rows);
+    tr_bf16_pack(rows, depth, QUERIES_BWD, a->d, packed);
+}
+
+/* scores[QUERIES_BWD,KEYS] = n rows times packed[depth,KEYS]. */
+static void score_rows(const struct tr_bf16 *by, const struct head *a, const uint16_t *rows,
+                       int64_t n, const uint16_t *packed, float *scores)
+{
+    const int64_t depth = up_to(a->d, TR_BF16_DEPTH);
+
     by->multiply(&(struct tr_bf16_block){.rows = up_to(n, TR_BF16_ROWS),
                                          .columns = KEYS,
                                          .depth = depth,
@@ -195,85 +243,96 @@ static void score_rows(const struct tr_bf16 *by, const struct head *a, struct sl
                                          .c_stride = KEYS});
 }
 
-/* sums of keys (+)= the transpose of half[QUERIES_BWD,KEYS] times rows of x from i0 on. */
-static void add_to_keys(const struct tr_bf16 *by, const struct head *a, struct slice x, int64_t i0,
-                        int64_t n, const uint16_t *half, struct sums to, bool add,
-                        struct backward_scratch *w)
+/* sums of keys (+)= the transpose of half[QUERIES_BWD,KEYS] times packed rows. */
+static void add_to_keys(const struct tr_bf16 *by, const struct head *a, const uint16_t *packed,
+                        const uint16_t *half, struct sums to, bool add, struct backward_scratch *w)
 {
-    pack_straight(x, i0, n, a->d, QUERIES_BWD, w->rows, w->packed);
     tr_bf16_turn(half, QUERIES_BWD, KEYS, w->pairs, w->turned);
     by->multiply(&(struct tr_bf16_block){.rows = KEYS,
                                          .columns = a->d,
                                          .depth = QUERIES_BWD,
                                          .a = w->turned,
                                          .a_stride = QUERIES_BWD,
-                                         .packed = w->packed,
+                                         .packed = packed,
                                          .c = to.p,
                                          .c_stride = to.stride,
                                          .add = add});
 }
 
-/* dq of queries i0 .. i0 + n - 1.  Rows of whole tiles may go past the last query, so they are
-   summed in scratch. */
+/* dq of n queries.  Rows of whole tiles may go past the last one, so they are summed in scratch. */
 static void add_to_queries(const struct tr_bf16 *by, const struct head *a,
-                           const struct gradients *g, int64_t i0, int64_t n, bool add, bool last,
+                           const struct key_block *k, int64_t n, struct sums dq, bool add,
                            struct backward_scratch *w)
 {
-    struct sums dq = tr_cpu_begin_dq(a, g, i0, n, add, w->dq);
-
     by->multiply(&(struct tr_bf16_block){.rows = up_to(n, TR_BF16_ROWS),
                                          .columns = a->d,
                                          .depth = KEYS,
                                          .a = w->dp_half,
                                          .a_stride = KEYS,
-                                         .packed = w->keys,
+                                         .packed = k->straight,
                                          .c = dq.p,
                                          .c_stride = dq.stride,
                                          .add = add});
-    tr_cpu_end_dq(a, g, i0, n, last, dq);
 }
 
-/* Keys j0 .. j0 + count - 1 and queries i0 .. i0 + n - 1, with the keys' blocks packed. */
+/* Queries i0 .. i0 + n - 1 and a block of keys. */
 static void pair_bwd(const struct tr_bf16 *by, const struct head *a, const struct gradients *g,
-                     int64_t j0, int64_t count, int64_t i0, int64_t n, struct backward_scratch *w)
+                     const struct key_block *k, int64_t i0, int64_t n, struct sums dq, bool add_dq,
+                     struct backward_scratch *w)
 {
-    const struct sums dk = tr_cpu_key_sums(a, g, 0, j0, w->to_keys);
-    const struct sums dv = tr_cpu_key_sums(a, g, 1, j0, w->to_keys);
-    const bool add = i0 > j0 || !g->first;
-    const int64_t from = tr_cpu_first_block(a, i0, n);
+    const struct sums dk = tr_cpu_key_sums(a, g, 0, k->j0, k->sums);
+    const struct sums dv = tr_cpu_key_sums(a, g, 1, k->j0, k->sums);
+    const bool add = i0 > k->j0 || !g->first;
     const size_t rest = (size_t)(QUERIES_BWD - n) * KEYS * sizeof *w->p_half;
 
-    if (j0 < from)
-        return;
-    score_rows(by, a, a->q, i0, n, w->keys_turned, w->rows, w->p);
-    score_rows(by, a, g->dctx, i0, n, w->values_turned, w->rows, w->dp);
+    score_rows(by, a, w->queries, n, k->turned, w->p);
+    score_rows(by, a, w->dctx, n, k->values_turned, w->dp);
     for (int64_t r = 0; r < n; r++)
-        tr_cpu_weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, j0, count);
-    round_rows(w->p, n, count, w->p_half);
-    round_rows(w->dp, n, count, w->dp_half);
+        tr_cpu_weigh_bwd(a, g, w->p + r * KEYS, w->dp + r * KEYS, i0 + r, k->j0, k->count);
+    round_rows(w->p, n, k->count, w->p_half);
+    round_rows(w->dp, n, k->count, w->dp_half);
     memset(w->p_half + n * KEYS, 0, rest);
     memset(w->dp_half + n * KEYS, 0, rest);
-    add_to_keys(by, a, g->dctx, i0, n, w->p_half, dv, add, w);
-    add_to_keys(by, a, a->q, i0, n, w->dp_half, dk, add, w);
-    add_to_queries(by, a, g, i0, n, j0 > from, i0 == j0, w);
+    add_to_keys(by, a, w->dctx_packed, w->p_half, dv, add, w);
+    add_to_keys(by, a, w->queries_packed, w->dp_half, dk, add, w);
+    add_to_queries(by, a, k, n, dq, add_dq, w);
+}
+
+/* Blocks of keys, j0 .. end - 1, with all queries that see any of them. */
+static void attend_keys(const struct tr_bf16 *by, const struct head *a, const struct gradients *g,
+                        int64_t j0, int64_t end, struct backward_scratch *w)
+{
+    struct key_block k[SHARE_BWD];
+    int blocks = 0;
+
+    for (int64_t j = j0; j < end; j += KEYS, blocks++)
+        k[blocks] = pack_keys(a, j, w->rows, w->keys + blocks * key_floats(a->d));
+    for (int64_t i0 = j0; i0 < end_of_window(a, end - 1); i0 += QUERIES_BWD) {
+        const int64_t n = smaller(a->t - i0, QUERIES_BWD), from = tr_cpu_first_block(a, i0, n);
+        struct sums dq;
+
+        if (from >= end)
+            continue;
+        get_queries(a, a->q, i0, n, w->queries, w->queries_packed);
+        get_queries(a, g->dctx, i0, n, w->dctx, w->dctx_packed);
+        dq = tr_cpu_begin_dq(a, g, i0, n, j0 > from, w->dq);
+        for (int b = 0; b < blocks && k[b].j0 <= i0; b++)
+            if (k[b].j0 >= from)
+                pair_bwd(by, a, g, &k[b], i0, n, dq, k[b].j0 > from, w);
+        tr_cpu_end_dq(a, g, i0, n, i0 < end, dq);
+    }
+    for (int b = 0; b < blocks; b++)
+        tr_cpu_end_keys(a, g, k[b].j0, k[b].count, tr_cpu_key_sums(a, g, 0, k[b].j0, k[b].sums),
+                        tr_cpu_key_sums(a, g, 1, k[b].j0, k[b].sums));
 }
 
 void tr_cpu_attend_bwd_bf16(const struct tr_bf16 *by, const struct head *a,
                             const struct gradients *g, void *scratch)
 {
-    struct backward_scratch *w = scratch;
+    const int64_t each = KEYS * key_blocks(a->d);
 
     by->begin();
-    for (int64_t j0 = 0; j0 < a->t; j0 += KEYS) {
-        int64_t count = smaller(a->t - j0, KEYS), end = end_of_window(a, j0 + count - 1);
-
-        pack_turned(a->v, j0, count, a->d, w->rows, w->values_turned);
-        pack_turned(a->k, j0, count, a->d, w->rows, w->keys_turned);
-        pack_straight(a->k, j0, count, a->d, KEYS, w->rows, w->keys);
-        for (int64_t i0 = j0; i0 < end; i0 += QUERIES_BWD)
-            pair_bwd(by, a, g, j0, count, i0, smaller(a->t - i0, QUERIES_BWD), w);
-        tr_cpu_end_keys(a, g, j0, count, tr_cpu_key_sums(a, g, 0, j0, w->to_keys),
-                        tr_cpu_key_sums(a, g, 1, j0, w->to_keys));
-    }
+    for (int64_t j0 = 0; j0 < a->t; j0 += each)
+        attend_keys(by, a, g, j0, smaller(a->t, j0 + each), scratch);
     by->end();
 }
