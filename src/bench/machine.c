@@ -389,6 +389,7 @@ static void fill_in(struct tr_bench *b, struct tr_machine *m, const char *date)
         snprintf(m->title, sizeof m->title, "%s, %d rank%s, measured by trireme bench", b->host[0],
                  ranks, tr_plural(ranks));
     snprintf(m->date, sizeof m->date, "%.10s", date);
+    m->processor = tr_processor_of_backend(r->queue.on->name);
     m->gpus_per_node = r->launch.local_size;
     m->memory = floor(memory_of(r) / MIB);
     m->gemm = 1.0;

@@ -94,6 +94,7 @@ const struct tr_doc tr_doc_plan = {
         "those that come with the program; docs/machines.md tells how to write one:\n"
         "\n"
 #define TEXT(field, key, help) "    " key ": " help "\n"
+#define KIND(field, key, initial, help) "    " key ": " help "\n"
 #define COUNT(field, key, least, most, help) "    " key ": " help "\n"
 #define NUMBER(field, key, initial, least, most, help) "    " key ": " help "\n"
 #include "config/machine.def"
@@ -118,9 +119,9 @@ static void warn(const struct tr_plan *p)
 
     if (p->has_machine && w > 1 && (w > node || node % w != 0))
         tr_log(TR_LOG_WARNING,
-               "--tensor-model-parallel-size %d spans nodes of %s with %d GPUs: the all-reduces of "
+               "--tensor-model-parallel-size %d spans nodes of %s with %d %s: the all-reduces of "
                "every layer would cross the network between nodes; take a divisor of %d",
-               w, p->machine.name, node, node);
+               w, p->machine.name, node, tr_processor_noun(tr_plan_processor(p), node), node);
 }
 
 static enum tr_status read_list(const char *option, const char *list, int64_t *value, int *count)
@@ -171,7 +172,7 @@ static enum tr_status search(const struct ask *a, const struct tr_config *c)
     if (s == TR_OK)
         s = tr_pareto_search(&base, &ask, &found);
     if (s == TR_OK && a->json) {
-        json_t *all = tr_pareto_json(&found);
+        json_t *all = tr_pareto_json(&base, &found);
 
         json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
         putchar('\n');

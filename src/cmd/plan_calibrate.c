@@ -113,6 +113,8 @@ static void print_json(const struct tr_calibration *c, const struct tr_measured 
     json_t *machine = json_object(), *all;
 
 #define TEXT(field, key, help) json_object_set_new(machine, key, json_string(c->machine.field));
+#define KIND(field, key, initial, help) \
+    json_object_set_new(machine, key, json_string(tr_processor_name(c->machine.field)));
 #define COUNT(field, key, least, most, help) \
     json_object_set_new(machine, key, json_integer(c->machine.field));
 #define NUMBER(field, key, initial, least, most, help) \
@@ -164,6 +166,8 @@ enum tr_status tr_plan_calibrate(const struct tr_words *paths, const struct tr_a
         s = tr_calibrate(&m, all.run, all.count, &c);
     if (s == TR_OK) {
         name_it(&c.machine, all.date, &c);
+        if (tr_records_processor(&all.logs) == TR_PROCESSOR_CPU)
+            c.machine.processor = TR_PROCESSOR_CPU;
         if (json)
             print_json(&c, all.run, m.name);
         else

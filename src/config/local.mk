@@ -26,5 +26,6 @@ libtrireme_a_SOURCES += \
 	src/config/flops.c src/config/flops.h \
 	src/config/theory.c src/config/theory.h \
 	src/config/machine.c src/config/machine.def src/config/machine.h \
+	src/config/processor.c src/config/processor.h src/config/processors.def \
 	src/config/vocab.c src/config/vocab.h \
 	src/config/work.c src/config/work.h

@@ -20,7 +20,7 @@
 struct key {
     const char *key, *help;
     size_t offset;
-    enum { TEXT_KEY, COUNT_KEY, NUMBER_KEY } type;
+    enum { TEXT_KEY, KIND_KEY, COUNT_KEY, NUMBER_KEY } type;
     double initial, least, most;
 };
 
@@ -28,6 +28,7 @@ struct key {
     {key, help, offsetof(struct tr_machine, field), type, initial, least, most},
 static const struct key keys[] = {
 #define TEXT(field, key, help) KEY(field, key, TEXT_KEY, NEEDED, 0.0, 0.0, help)
+#define KIND(field, key, initial, help) KEY(field, key, KIND_KEY, initial, 0.0, 0.0, help)
 #define COUNT(field, key, least, most, help) KEY(field, key, COUNT_KEY, NEEDED, least, most, help)
 #define NUMBER(field, key, initial, least, most, help) \
     KEY(field, key, NUMBER_KEY, initial, least, most, help)
@@ -77,6 +78,18 @@ static enum tr_status set_text(const struct place *at, const struct key *k, cons
     return TR_OK;
 }
 
+static enum tr_status set_kind(const struct place *at, const struct key *k, const char *value,
+                               struct tr_machine *m)
+{
+    const enum tr_processor kind = tr_processor_named(value);
+
+    if (kind == TR_PROCESSORS)
+        return TR_FAIL(TR_ECONFIG, "%s, line %d: '%s' is no %s: give gpu or cpu (%s)", at->path,
+                       at->line, value, k->key, k->help);
+    *(enum tr_processor *)field_of(k, m) = kind;
+    return TR_OK;
+}
+
 /* Only decimal digits: strtod() also takes "nan", "inf" and hexadecimal. */
 static enum tr_status set_number(const struct place *at, const struct key *k, const char *value,
                                  struct tr_machine *m)
@@ -114,6 +127,11 @@ static char *trimmed(char *s)
 static enum tr_status parse_line(const struct place *at, char *line, bool *given,
                                  struct tr_machine *m)
 {
+    static enum tr_status (*const set[])(const struct place *, const struct key *, const char *,
+                                         struct tr_machine *) = {[TEXT_KEY] = set_text,
+                                                                 [KIND_KEY] = set_kind,
+                                                                 [COUNT_KEY] = set_number,
+                                                                 [NUMBER_KEY] = set_number};
     char *equals, *name;
     const struct key *k;
 
@@ -134,8 +152,7 @@ static enum tr_status parse_line(const struct place *at, char *line, bool *given
         return TR_FAIL(TR_ECONFIG, "%s, line %d: %s was given before: leave one of them out",
                        at->path, at->line, k->key);
     given[k - keys] = true;
-    return k->type == TEXT_KEY ? set_text(at, k, trimmed(equals + 1), m)
-                               : set_number(at, k, trimmed(equals + 1), m);
+    return set[k->type](at, k, trimmed(equals + 1), m);
 }
 
 /* "machines/h200.conf" is h200. */
@@ -170,6 +187,8 @@ enum tr_status tr_machine_parse(const char *path, const char *text, struct tr_ma
     for (int i = 0; i < KEYS; i++)
         if (keys[i].type == NUMBER_KEY)
             *(double *)field_of(&keys[i], out) = keys[i].initial;
+        else if (keys[i].type == KIND_KEY)
+            *(enum tr_processor *)field_of(&keys[i], out) = (enum tr_processor)keys[i].initial;
     while (s == TR_OK && (line = strsep(&rest, "\n"))) {
         at.line++;
         s = parse_line(&at, line, given, out);
@@ -283,6 +302,9 @@ void tr_machine_write(const struct tr_machine *m, FILE *f)
 
         if (keys[i].type == TEXT_KEY)
             snprintf(value, sizeof value, "%s", field);
+        else if (keys[i].type == KIND_KEY)
+            snprintf(value, sizeof value, "%s",
+                     tr_processor_name(*(const enum tr_processor *)(const void *)field));
         else if (keys[i].type == COUNT_KEY)
             snprintf(value, sizeof value, "%d", *(const int *)(const void *)field);
         else

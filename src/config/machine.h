@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "config/processor.h"
 #include "util/status.h"
 
 /*
@@ -20,6 +21,7 @@ enum { TR_MACHINE_TEXT = 128 };
 struct tr_machine {
     char name[TR_MACHINE_TEXT]; /* the file's, without folder and ".conf" */
 #define TEXT(field, key, help) char field[TR_MACHINE_TEXT];
+#define KIND(field, key, initial, help) enum tr_processor field;
 #define COUNT(field, key, least, most, help) int field;
 #define NUMBER(field, key, initial, least, most, help) double field;
 #include "config/machine.def"

@@ -61,6 +61,8 @@ static json_t *machine_json(const struct tr_plan *p)
         return json_null();
     m = packed(json_pack("{s:s, s:i}", "name", p->machine.name, "nodes", p->nodes));
 #define TEXT(field, key, help) set(m, key, json_string(p->machine.field));
+#define KIND(field, key, initial, help) \
+    set(m, key, json_string(tr_processor_name(p->machine.field)));
 #define COUNT(field, key, least, most, help) set(m, key, json_integer(p->machine.field));
 #define NUMBER(field, key, initial, least, most, help) set(m, key, json_real(p->machine.field));
 #include "config/machine.def"

@@ -613,14 +613,16 @@ static void search_one(struct search *v, int64_t world, int64_t batch)
 /* Why there is no run: the last reason against one, or how much they need. */
 static enum tr_status found_none(const struct search *v)
 {
+    const enum tr_processor on = tr_plan_processor(v->base);
     char why[TR_SENTENCE];
 
     if (isfinite(v->out->least))
         return TR_FAIL(
             TR_ERESOURCE,
-            "none of %.0f combinations fits %.0f MiB of a GPU of %s; the least has %.0f: give "
-            "more GPUs with --search-gpus, or larger ones with --machine",
-            v->out->looked, room(v) / MIB, v->base->machine.name, v->out->least / MIB);
+            "none of %.0f combinations fits %.0f MiB of a %s of %s; the least has %.0f: give "
+            "more %s with --search-gpus, or larger ones with --machine",
+            v->out->looked, room(v) / MIB, tr_processor_noun(on, 1), v->base->machine.name,
+            v->out->least / MIB, tr_processor_noun(on, 2));
     snprintf(why, sizeof why, "%s", tr_last_error());
     return TR_FAIL(TR_ECONFIG,
                    "none of %.0f combinations is a run, the last for this reason: %s; give other "
@@ -672,20 +674,24 @@ static const char *or_dash(const char *text)
 
 void tr_pareto_text(const struct tr_plan *base, const struct tr_pareto *x, FILE *f)
 {
+    const enum tr_processor on = tr_plan_processor(base);
+    const char *many = tr_processor_noun(on, 2), *hours = tr_processor_hours(on);
+    const int first = (int)strlen(many) + 2, last = (int)strlen(hours) + 5;
+
     fprintf(f,
             "%.0f combinations: %.0f refused, %.0f with too many parameters, memory of %.0f "
             "counted%s\n",
             x->looked, x->refused, x->too_large, x->counted,
             x->left > 0.0 ? ", and not of all that could be smaller" : "");
-    fprintf(f, "\nno other is better in time of a sample, memory and GPU-hours of %s:\n",
+    fprintf(f, "\nno other is better in time of a sample, memory and %s of %s:\n", hours,
             x->whole ? "the run" : "10^9 tokens");
-    fprintf(f, "%6s%8s%12s%12s%10s%14s  %s\n", "GPUs", "batch", "s/it", "samples/s", "MiB",
-            "GPU-hours", "options");
+    fprintf(f, "%*s%8s%12s%12s%10s%*s  %s\n", first, many, "batch", "s/it", "samples/s", "MiB",
+            last, hours, "options");
     for (int i = 0; i < x->runs; i++) {
         const struct tr_pareto_run *r = &x->run[i];
 
-        fprintf(f, "%6d%8lld%12.4g%12.4g%10.0f%14.4g  %s\n", r->world, (long long)r->batch,
-                r->seconds, (double)r->batch / r->seconds, r->bytes / MIB, r->gpu_hours,
+        fprintf(f, "%*d%8lld%12.4g%12.4g%10.0f%*.4g  %s\n", first, r->world, (long long)r->batch,
+                r->seconds, (double)r->batch / r->seconds, r->bytes / MIB, last, r->gpu_hours,
                 or_dash(r->options));
     }
     fprintf(f, "\nneighbours of the first, on %s:\n", base->machine.name);
@@ -693,7 +699,7 @@ void tr_pareto_text(const struct tr_plan *base, const struct tr_pareto *x, FILE 
         fprintf(f, "  %-44s %s\n", x->reject[i].options, x->reject[i].why);
 }
 
-json_t *tr_pareto_json(const struct tr_pareto *x)
+json_t *tr_pareto_json(const struct tr_plan *base, const struct tr_pareto *x)
 {
     json_t *runs = json_array(), *rejected = json_array();
 
@@ -708,7 +714,8 @@ json_t *tr_pareto_json(const struct tr_pareto *x)
     for (int i = 0; i < x->rejected; i++)
         json_array_append_new(rejected, json_pack("{s:s, s:s}", "option", x->reject[i].options,
                                                   "reason", x->reject[i].why));
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:b, s:o, s:o}", "combinations", x->looked,
+    return json_pack("{s:s, s:f, s:f, s:f, s:f, s:f, s:b, s:o, s:o}", "processor",
+                     tr_processor_name(tr_plan_processor(base)), "combinations", x->looked,
                      "refused", x->refused, "too_large", x->too_large, "counted", x->counted,
                      "left", x->left, "gpu_hours_of_run", x->whole, "pareto", runs, "rejected",
                      rejected);

@@ -69,6 +69,7 @@ enum tr_status tr_pareto_search(const struct tr_plan *base, const struct tr_pare
                                 struct tr_pareto *out) TR_MUST_CHECK;
 
 void tr_pareto_text(const struct tr_plan *base, const struct tr_pareto *x, FILE *f);
-json_t *tr_pareto_json(const struct tr_pareto *x); /* a new reference */
+/* A new reference. */
+json_t *tr_pareto_json(const struct tr_plan *base, const struct tr_pareto *x);
 
 #endif

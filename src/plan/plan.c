@@ -27,6 +27,11 @@ static void count_vocabulary(struct tr_plan *p)
     p->config.vocab_size = p->shape.dims.vocab;
 }
 
+enum tr_processor tr_plan_processor(const struct tr_plan *p)
+{
+    return tr_processor_of_run(&p->config, p->has_machine ? &p->machine : NULL);
+}
+
 static enum tr_status check_machine(const struct tr_plan *p)
 {
     const char *lacks = p->has_machine ? tr_cost_lacks(&p->shape, &p->machine) : NULL;
@@ -40,9 +45,9 @@ static enum tr_status check_machine(const struct tr_plan *p)
     if (!p->has_machine || tr_cost_peak(&p->shape.precision, &p->machine) > 0.0)
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
-                   "the GPUs of %s have no bf16 GEMMs (peak-bf16-tflops is 0), so --bf16 would "
+                   "the %s of %s have no bf16 GEMMs (peak-bf16-tflops is 0), so --bf16 would "
                    "not run there: take --fp16",
-                   p->machine.name);
+                   tr_processor_noun(tr_plan_processor(p), 2), p->machine.name);
 }
 
 /* Computations of a step, long enough to be like a longer one, that are laid out at most: that takes
@@ -172,6 +177,7 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
     const struct tr_plan_stage *g = &p->stage[p->worst];
     const struct tr_plan_other *o = &p->other[0];
     const double mib = 1048576.0;
+    const char *one = tr_processor_noun(tr_plan_processor(p), 1);
     char chunks[160] = "";
 
     if (o->layout)
@@ -183,20 +189,22 @@ enum tr_status tr_plan_fits(const struct tr_plan *p)
         return TR_OK;
     if (p->changes > 0 && (p->others == 0 || o->world != p->shape.layout.world))
         return TR_FAIL(TR_ERESOURCE,
-                       "stage %d needs %.0f MiB of the %.0f of a GPU: %s would fit, with %.0f MiB",
-                       g->stage, g->memory.total / mib, p->machine.memory, p->change[0].options,
-                       p->change[0].bytes / mib);
+                       "stage %d needs %.0f MiB of the %.0f of a %s: %s would fit, with %.0f MiB",
+                       g->stage, g->memory.total / mib, p->machine.memory, one,
+                       p->change[0].options, p->change[0].bytes / mib);
     if (p->others == 0 || o->world != p->shape.layout.world)
         return TR_FAIL(TR_ERESOURCE,
-                       "stage %d needs %.0f MiB of the %.0f of a GPU, and no other layout of %d "
-                       "GPUs holds this model and batch: take more of them (--world-size), or a "
+                       "stage %d needs %.0f MiB of the %.0f of a %s, and no other layout of %d "
+                       "%s holds this model and batch: take more of them (--world-size), or a "
                        "smaller model",
-                       g->stage, g->memory.total / mib, p->machine.memory, p->shape.layout.world);
+                       g->stage, g->memory.total / mib, p->machine.memory, one,
+                       p->shape.layout.world,
+                       tr_processor_noun(tr_plan_processor(p), p->shape.layout.world));
     return TR_FAIL(TR_ERESOURCE,
-                   "stage %d needs %.0f MiB of the %.0f of a GPU: "
+                   "stage %d needs %.0f MiB of the %.0f of a %s: "
                    "--tensor-model-parallel-size %d --pipeline-model-parallel-size %d "
                    "--micro-batch-size %lld%s%s%s%s%s would fit, with %.0f MiB",
-                   g->stage, g->memory.total / mib, p->machine.memory, o->w, o->p,
+                   g->stage, g->memory.total / mib, p->machine.memory, one, o->w, o->p,
                    (long long)o->micro_batch, chunks,
                    flag(p->shape.layout.tp_pp_dp, o->tp_pp_dp, " --use-tp-pp-dp-mapping",
                         ", without --use-tp-pp-dp-mapping,"),

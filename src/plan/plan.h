@@ -206,6 +206,9 @@ const char *tr_plan_layout(int64_t layers, int p, int64_t last, char list[TR_LAY
 /* TR_ERESOURCE with a sentence that says what is too large and what would fit, unless it fits. */
 enum tr_status tr_plan_fits(const struct tr_plan *p) TR_MUST_CHECK;
 
+/* What its ranks compute on. */
+enum tr_processor tr_plan_processor(const struct tr_plan *p);
+
 void tr_plan_text(const struct tr_plan *p, FILE *f);
 
 /* Parameters of the largest module, as DeepSpeed's estimates ask for it: a matrix with its bias, and of a gated MLP's

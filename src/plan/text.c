@@ -65,6 +65,15 @@ static void print_head(const struct tr_plan *p, FILE *f)
                 p->machine.date, p->nodes, tr_plural(p->nodes));
 }
 
+enum { NAME = 32 };
+
+/* "percent of the GPU", as people call what a rank computes on. */
+static const char *name_of(enum tr_processor on, const char *what, char name[NAME])
+{
+    snprintf(name, NAME, "%s %s", what, tr_processor_noun(on, 1));
+    return name;
+}
+
 /* A row of numbers that each stage has. */
 #define ROW(name, format, value)                          \
     do {                                                  \
@@ -93,6 +102,8 @@ static void print_parts(const struct columns *c, FILE *f)
 
 static void print_stages(const struct tr_plan *p, const struct columns *c, FILE *f)
 {
+    char name[NAME];
+
     fprintf(f, "\n%-26s", "memory of a rank, MiB");
     for (int i = 0; i < c->count; i++)
         fprintf(f, "%9s %4d", "stage", c->stage[i]->stage);
@@ -102,7 +113,8 @@ static void print_stages(const struct tr_plan *p, const struct columns *c, FILE 
     print_parts(c, f);
     ROW("total", "%14.1f", g->memory.total / MIB);
     if (p->has_machine)
-        ROW("percent of the GPU", "%14.1f", 100.0 * g->memory.total / MIB / p->machine.memory);
+        ROW(name_of(tr_plan_processor(p), "percent of the", name), "%14.1f",
+            100.0 * g->memory.total / MIB / p->machine.memory);
 }
 
 /* What lies in the memory of the host instead. */
@@ -151,6 +163,7 @@ static void print_memories(const struct columns *c, FILE *f)
 static void print_megatron(const struct tr_plan *p, const struct columns *c, FILE *f)
 {
     const double card = p->machine.memory * MIB / 100.0;
+    char name[NAME];
 
     fprintf(f, "the same under Megatron-LM, whose memory comes from PyTorch's caching allocator\n");
     ROW("allocated", "%14.1f", g->megatron.allocated / MIB);
@@ -160,7 +173,7 @@ static void print_megatron(const struct tr_plan *p, const struct columns *c, FIL
     ROW("reserved, at least", "%14.1f", g->megatron.reserved_low / MIB);
     ROW("reserved, at most", "%14.1f", g->megatron.reserved_high / MIB);
     if (p->has_machine)
-        ROW("percent of the GPU", "%14.1f",
+        ROW(name_of(p->machine.processor, "percent of the", name), "%14.1f",
             (g->megatron.reserved_high + g->megatron.libraries) / card);
 }
 
@@ -175,6 +188,7 @@ static void print_verdicts(const struct tr_plan *p, FILE *f)
 static void print_time(const struct tr_plan *p, FILE *f)
 {
     const struct tr_plan_time *t = &p->time;
+    char name[NAME];
 
     fprintf(f, "\ntime of an iteration, ms\n");
 #define PART(field, name, what) fprintf(f, "  %-24s%14.1f  %s\n", name, 1e3 * t->field, what);
@@ -185,8 +199,8 @@ static void print_time(const struct tr_plan *p, FILE *f)
         fprintf(f, "P10 %.1f, P90 %.1f, by runs that were compared\n", 1e3 * t->low, 1e3 * t->high);
     else
         fprintf(f, "no run of this machine was compared\n");
-    fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n", "TFLOP/s per GPU", t->tflops,
-            100.0 * t->of_peak,
+    fprintf(f, "  %-24s%14.1f  %.1f %% of peak; %s\n",
+            name_of(tr_plan_processor(p), "TFLOP/s per", name), t->tflops, 100.0 * t->of_peak,
             tr_flops_text(t->formula, &p->shape.dims,
                           p->shape.activations.recompute != TR_RECOMPUTE_NONE));
 }
@@ -229,8 +243,10 @@ static void print_other(const struct tr_plan_other *o, FILE *f)
 
 static void print_others(const struct tr_plan *p, FILE *f)
 {
+    const char *many = tr_processor_noun(tr_plan_processor(p), 2);
+
     if (p->others == 0) {
-        fprintf(f, "\nno other shape of these GPUs fits, nor of half or twice as many\n");
+        fprintf(f, "\nno other shape of these %s fits, nor of half or twice as many\n", many);
     } else {
         fprintf(f, "\nother shapes that fit, the fastest first, and what they save or take most\n");
         fprintf(f, "  %6s %4s %4s %4s %6s %5s %9s %9s %8s %8s %12s %9s %10s\n", "ranks", "TP", "PP",
@@ -241,7 +257,7 @@ static void print_others(const struct tr_plan *p, FILE *f)
         print_other(&p->other[i], f);
     if (p->least.world == 0)
         return;
-    fprintf(f, "the fewest GPUs on which a shape was found that fits: %d\n", p->least.world);
+    fprintf(f, "the fewest %s on which a shape was found that fits: %d\n", many, p->least.world);
     print_other(&p->least, f);
 }
 
@@ -291,7 +307,8 @@ static void print_run(const struct tr_plan *p, FILE *f)
     }
     fprintf(f, "run: %" PRId64 " iterations, %.3f B tokens", b->iterations, b->tokens / 1e9);
     if (p->has_machine)
-        fprintf(f, ", %.2f h, %.0f GPU-hours", b->hours, b->gpu_hours);
+        fprintf(f, ", %.2f h, %.0f %s", b->hours, b->gpu_hours,
+                tr_processor_hours(tr_plan_processor(p)));
     if (b->jobs > 0)
         fprintf(f, ", %" PRId64 " job%s of %.0f min", b->jobs, tr_plural(b->jobs), b->job_minutes);
     fputc('\n', f);

@@ -166,16 +166,18 @@ void tr_plan_zero_text(const struct tr_plan *p, FILE *f)
 {
     struct tr_zero_row row[TR_ZERO_ROWS];
     const struct tr_zero_whole whole = tr_plan_whole_tensors(p);
-    char host[TR_TEXT_BYTES], gpu[TR_TEXT_BYTES];
+    const enum tr_processor on = tr_plan_processor(p);
+    char host[TR_TEXT_BYTES], gpu[TR_TEXT_BYTES], name[TR_TEXT_BYTES];
 
+    snprintf(name, sizeof name, "of a %s", tr_processor_noun(on, 1));
     estimate(p, row);
     fprintf(f,
             "\nZeRO as DeepSpeed 0.19.8 estimates it: weights, gradients and optimizer states, "
-            "without activations; %d node%s of %d GPU%s\n",
+            "without activations; %d node%s of %d %s\n",
             p->has_machine ? p->nodes : 1, tr_plural(p->has_machine ? p->nodes : 1), per_node(p),
-            tr_plural(per_node(p)));
+            tr_processor_noun(on, per_node(p)));
     fprintf(f, "  %5s  %-17s  %-13s  %-9s  %12s  %12s\n", "stage", "offload_optimizer",
-            "offload_param", "zero_init", "of a GPU", "of a host");
+            "offload_param", "zero_init", name, "of a host");
     for (int i = 0; i < TR_ZERO_ROWS; i++)
         fprintf(f, "  %5d  %-17s  %-13s  %-9s  %12s  %12s\n", row[i].stage,
                 row[i].offload_optimizer ? "cpu" : "none",

@@ -237,7 +237,11 @@ void tr_columns_note(const struct tr_columns *c, struct tr_table *t)
         all = one ? tr_text_join(all, "  ", one) : all;
         free(one);
     }
-    if (all)
-        tr_table_note(t, "%s", all);
+    if (all) {
+        char *text = tr_processor_text(t->processor, all);
+
+        tr_table_note(t, "%s", text);
+        free(text);
+    }
     free(all);
 }

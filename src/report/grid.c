@@ -49,7 +49,7 @@ static struct tr_table_grid upright(const struct tr_table *t)
     TR_ASSERT(g.text && g.left);
     for (int64_t c = 0; c < g.columns; c++) {
         g.left[c] = has_text(t, from[c]);
-        g.text[c] = tr_format("%s", t->column[from[c]].name);
+        g.text[c] = tr_processor_text(t->processor, t->column[from[c]].name);
         for (int64_t i = 0; i < rows; i++)
             g.text[(i + 1) * g.columns + c] = tr_cell_text(&t->cell[i * t->columns + from[c]]);
     }

@@ -191,6 +191,7 @@ void tr_present_groups(const struct tr_present *p, struct tr_table *t)
     tr_table_init(&cells, "", "", NULL, g.width);
     fill_cells(p, &cells, &g);
     tr_table_init(t, "groups", "Groups of runs", c->head, c->columns);
+    t->processor = tr_records_processor(p->runs);
     for (int i = 0; i < g.runs; i++)
         if (g.group[i] == i)
             put_group(t, &g, c, i);

@@ -10,6 +10,7 @@ libtrireme_a_SOURCES += \
 	src/report/columns.h \
 	src/report/compare.c \
 	src/report/compare.h \
+	src/report/compared.c \
 	src/report/draw.c \
 	src/report/draw.h \
 	src/report/draw_page.c \

@@ -366,14 +366,18 @@ static void read_date(struct tr_reader *r, const char *at)
         snprintf(start->began, sizeof start->began, "%.19s", s);
 }
 
-/* at: "> computing with ", of trireme. */
-static void read_gpu(struct tr_reader *r, const char *at)
+/* at: "> computing with cpu: 2 threads" or "> computing with cuda: NVIDIA A100", of trireme. */
+static void read_backend(struct tr_reader *r, const char *at)
 {
+    const char *backend = at + strlen("> computing with ");
+    struct tr_record *run = tr_reader_record(r);
     char text[TR_FIELD_BYTES];
 
     snprintf(text, sizeof text, "%.*s", (int)strnlen(at, sizeof text - 1), at);
-    if (r->open && tr_gpu_in(text))
-        tr_reader_record(r)->gpu = tr_gpu_in(text);
+    if (!r->open)
+        return;
+    run->gpu = tr_gpu_in(text) ? tr_gpu_in(text) : run->gpu;
+    run->processor = tr_gpu_in(text) ? TR_PROCESSOR_GPU : tr_processor_of_backend(backend);
 }
 
 static void read_end(struct tr_reader *r, int end)
@@ -413,7 +417,7 @@ static const struct {
     {"padded vocab (size:", read_vocab},
     {"number of micro-batches to constant", read_micros},
     {"] datetime: ", read_date},
-    {"> computing with ", read_gpu},
+    {"> computing with ", read_backend},
 #define END(symbol, text, meaning) {text, NULL},
 #include "report/ends.def"
 #undef END

@@ -91,7 +91,7 @@ void tr_reader_terminal(struct tr_reader *r, const char *at)
         run->fact[TR_FACT_ITERATIONS] = (double)total;
 }
 
-/* "training on 2 ranks (TP 1, PP 2, DP 1): iterations 1 to 1000 of 8 samples, 32 tokens each". */
+/* "training on 2 GPUs (TP 1, PP 2, DP 1): iterations 1 to 1000 of 8 samples, 32 tokens each". */
 void tr_reader_terminal_start(struct tr_reader *r, const char *at)
 {
     static const struct {
@@ -102,6 +102,7 @@ void tr_reader_terminal_start(struct tr_reader *r, const char *at)
                  {"): iterations ", -1},          {" to ", TR_FACT_ITERATIONS},
                  {" of ", TR_FACT_BATCH},         {", ", TR_FACT_SEQ}};
     enum { PARTS = sizeof parts / sizeof parts[0], FIRST = 4 };
+    enum tr_processor on = TR_PROCESSOR_UNKNOWN;
     const char *s = at;
     int64_t n[PARTS];
 
@@ -112,10 +113,13 @@ void tr_reader_terminal_start(struct tr_reader *r, const char *at)
         s += strlen(parts[i].text);
         if (!tr_scan_count(&s, &n[i]) || n[i] == 0)
             return;
+        if (i == 0 && *s == ' ')
+            on = tr_processor_of_noun(s + 1);
     }
     if (!r->open || r->placed)
         tr_reader_begin(r);
     tr_reader_record(r)->ours = true;
+    tr_reader_record(r)->processor = on;
     r->begun.resumed = n[FIRST] - 1;
     for (int i = 0; i < PARTS; i++)
         if (parts[i].fact >= 0)

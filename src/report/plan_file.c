@@ -149,6 +149,15 @@ static void take_options(const json_t *options, struct tr_record *r)
     }
 }
 
+/* Of plans made before profiles said it: GPUs. */
+static enum tr_processor processor_of(const json_t *object)
+{
+    const char *name = json_string_value(json_object_get(object, "processor"));
+    const enum tr_processor p = name ? tr_processor_named(name) : TR_PROCESSOR_GPU;
+
+    return p == TR_PROCESSORS || !json_is_object(object) ? TR_PROCESSOR_UNKNOWN : p;
+}
+
 /* Names of profiles have small letters, "jean-zay-v100-16g". */
 static void take_machine(const char *name, const char *title, double nodes, struct tr_record *r)
 {
@@ -212,6 +221,7 @@ static bool take_simulation(const json_t *sim, struct tr_record *r)
     double sum = 0.0;
 
     r->origin = TR_ORIGIN_SIMULATED;
+    r->processor = processor_of(sim);
     take_machine(json_string_value(json_object_get(sim, "machine")), NULL, number(sim, "nodes"), r);
     json_object_foreach((json_t *)spent, name, cause) sum += number(cause, "mean");
     if (!is_time(median) || !take_parts(spent, "mean", sum, r))
@@ -243,6 +253,8 @@ static bool take_plan(const json_t *plan, struct tr_record *r)
     size_t i;
 
     r->origin = TR_ORIGIN_PLANNED;
+    if (r->processor == TR_PROCESSOR_UNKNOWN)
+        r->processor = processor_of(machine);
     take_machine(json_string_value(json_object_get(machine, "name")),
                  json_string_value(json_object_get(machine, "title")), number(machine, "nodes"), r);
     json_array_foreach(stages, i, stage) good &= take_stage(stage, r);
@@ -334,6 +346,7 @@ enum tr_status tr_front_read(const char *path, struct tr_front *out)
     memset(out, 0, sizeof *out);
     TR_TRY(open_json(path, "trireme plan --search --json", &search));
     runs = json_object_get(search, "pareto");
+    out->processor = processor_of(search);
     out->hours_of_run = json_is_true(json_object_get(search, "gpu_hours_of_run"));
     good = json_array_size(runs) > 0;
     json_array_foreach(runs, i, one)

@@ -39,6 +39,7 @@ struct tr_front_run {
 struct tr_front {
     struct tr_front_run *run; /* [count], owned */
     int count;
+    enum tr_processor processor;
     bool hours_of_run; /* else those of 10^9 tokens */
 };
 

@@ -111,7 +111,7 @@ enum tr_status tr_present_planned(const struct tr_present *p, struct tr_table *t
 {
     static const struct tr_column columns[] = {
         {"size", "Size"},
-        {"gpus", "GPUs"},
+        {"gpus", "{GPUs}"},
         {"tp", "TP"},
         {"pp", "PP"},
         {"dp", "DP"},
@@ -127,6 +127,7 @@ enum tr_status tr_present_planned(const struct tr_present *p, struct tr_table *t
     bool any = false;
 
     tr_table_init(t, "planned", "Planned and measured", columns, sizeof columns / sizeof *columns);
+    t->processor = tr_records_processor(p->runs);
     for (int i = 0; i < p->runs->count; i++) {
         const struct tr_record *r = &p->runs->list[i];
 

@@ -172,7 +172,8 @@ static void plot_front(const struct tr_front *x, double gpus, const char *name, 
 {
     char *of = *name ? tr_format("%s, ", name) : tr_format("%s", "");
 
-    tr_plot_series(out, tr_format("%s%.0f GPU%s", of, gpus, tr_plural((int64_t)gpus)),
+    tr_plot_series(out,
+                   tr_format("%s%.0f %s", of, gpus, tr_processor_noun(x->processor, (int64_t)gpus)),
                    TR_LOOK_POINTS);
     free(of);
     for (int below = 0; below < 2; below++) {
@@ -191,25 +192,43 @@ static void plot_front(const struct tr_front *x, double gpus, const char *name, 
     }
 }
 
+/* By what their ranks compute on. */
+static const struct {
+    const char *title, *hours, *hours_of_tokens;
+} front_words[] = {
+#define PROCESSOR(symbol, name, one, many, hours) \
+    {"Runs that no other beats in time, memory and " hours, hours, hours ", 1e9 tokens"},
+#include "config/processors.def"
+};
+
+static enum tr_processor processor_of(const struct tr_front *x, int count)
+{
+    for (int i = 1; i < count; i++)
+        if (x[i].processor != x[0].processor)
+            return TR_PROCESSOR_UNKNOWN;
+    return x[0].processor;
+}
+
 enum tr_status tr_plot_pareto(char *const *path, int count, struct tr_plot *out)
 {
     struct tr_front *x = calloc((size_t)count + 1, sizeof *x);
     enum tr_status s = TR_OK;
+    enum tr_processor on;
     bool iteration = true, of_run = true;
 
     if (!x)
         tr_die(TR_ERESOURCE, "no memory left for a plot");
-    *out = (struct tr_plot){.title = "Runs that no other beats in time, memory and GPU-hours",
-                            .x_label = "memory of the fullest rank (GiB)",
-                            .from_zero = true};
+    *out = (struct tr_plot){.x_label = "memory of the fullest rank (GiB)", .from_zero = true};
     for (int i = 0; i < count && s == TR_OK; i++) {
         s = tr_front_read(path[i], &x[i]);
         iteration &= s == TR_OK && one_batch(&x[i]) && !(x[i].run->batch < x->run->batch) &&
                      !(x[i].run->batch > x->run->batch);
         of_run &= x[i].hours_of_run;
     }
+    on = processor_of(x, count);
+    out->title = front_words[on].title;
     out->y_label = iteration ? "iteration (s)" : "sample (s)";
-    out->below_label = of_run ? "GPU-hours" : "GPU-hours, 1e9 tokens";
+    out->below_label = of_run ? front_words[on].hours : front_words[on].hours_of_tokens;
     for (int i = 0; i < count && s == TR_OK; i++)
         for (double gpus = next_gpus(&x[i], 0.0); isfinite(gpus); gpus = next_gpus(&x[i], gpus))
             plot_front(&x[i], gpus, count > 1 ? path[i] : "", iteration, out);

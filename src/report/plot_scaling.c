@@ -279,7 +279,7 @@ static void note_intervals(const struct plotted *x, struct tr_plot *out)
                                     floor(100.0 * fmin(sure, 0.95) + 1e-9)));
 }
 
-static void note_bases(const struct plotted *x, struct tr_plot *out)
+static void note_bases(const struct plotted *x, enum tr_processor on, struct tr_plot *out)
 {
     char *list = NULL;
 
@@ -290,7 +290,8 @@ static void note_bases(const struct plotted *x, struct tr_plot *out)
         if (!x->shown[o])
             continue;
         gpus = tr_record_fact(x->base[o], TR_FACT_WORLD);
-        one = tr_format("%s on %.0f GPU%s", x->base[o]->name, gpus, tr_plural((int64_t)gpus));
+        one = tr_format("%s on %.0f %s", x->base[o]->name, gpus,
+                        tr_processor_noun(on, (int64_t)gpus));
         list = tr_text_join(list, ", ", one);
         free(one);
     }
@@ -312,13 +313,14 @@ static void note_others(const struct plotted *x, struct tr_plot *out)
 /* Runs of a sweep are many on each number of GPUs, and in any order: lines join the best alone. */
 enum tr_status tr_plot_scaling(const struct tr_present *p, struct tr_plot *out)
 {
+    const enum tr_processor on = tr_records_processor(p->runs);
     struct plotted x = {0};
     struct tr_table t;
     enum tr_status s = tr_present_scaling(p, &t);
 
     tr_table_release(&t);
     *out = (struct tr_plot){.title = "Scaling",
-                            .x_label = "GPUs",
+                            .x_label = tr_processor_noun(on, 2),
                             .y_label = "speed-up",
                             .below_label = "efficiency (%)",
                             .ticks = true,
@@ -331,7 +333,7 @@ enum tr_status tr_plot_scaling(const struct tr_present *p, struct tr_plot *out)
     merge_origins(out);
     plot_others(&x, out);
     plot_ideal(&x, out);
-    note_bases(&x, out);
+    note_bases(&x, on, out);
     note_others(&x, out);
     note_intervals(&x, out);
     free(x.run);

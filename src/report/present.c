@@ -8,7 +8,6 @@
 
 #include "config/flops.h"
 #include "report/allocation.h"
-#include "report/compare.h"
 #include "report/scaling.h"
 #include "telemetry/gpus.h"
 #include "util/file.h"
@@ -79,6 +78,7 @@ void tr_present_note_warmup(const struct tr_present *p, struct tr_table *t)
 void tr_present_runs(const struct tr_present *p, struct tr_table *t)
 {
     tr_table_init(t, "runs", "Runs", p->columns->head, p->columns->count);
+    t->processor = tr_records_processor(p->runs);
     for (int i = 0; i < p->runs->count; i++) {
         struct tr_summary s;
 
@@ -167,8 +167,8 @@ static const struct tr_column summary_columns[] = {
     {"ms_max", "most"},
     {"samples_per_second", "samples/s"},
     {"tokens_per_second", "tokens/s"},
-    {"tflops_hardware", "hardware TFLOP/s per GPU"},
-    {"tflops_model", "model TFLOP/s per GPU"},
+    {"tflops_hardware", "hardware TFLOP/s per {GPU}"},
+    {"tflops_model", "model TFLOP/s per {GPU}"},
     {"tflops_logged", "TFLOP/s as logged"},
     {"hfu_percent", "HFU, %"},
     {"mfu_percent", "MFU, %"},
@@ -185,8 +185,8 @@ static const struct tr_column summary_columns[] = {
     {"starts", "starts"},
     {"iterations_lost", "iterations done again"},
     {"end", "end"},
-    {"joules", "joules of a GPU, per iteration"},
-    {"watts", "watts of a GPU"},
+    {"joules", "joules of a {GPU}, per iteration"},
+    {"watts", "watts of a {GPU}"},
     {"joules_per_token", "joules per token"},
 #define TRAFFIC_GROUP(symbol, name)                                                       \
     {name "_compress_ms", name " compress, ms per iteration"},                            \
@@ -221,6 +221,7 @@ void tr_present_summary(const struct tr_present *p, struct tr_table *t)
 {
     tr_table_init(t, "summary", "Summary", summary_columns, COUNT(summary_columns));
     t->across = true;
+    t->processor = tr_records_processor(p->runs);
     for (int i = 0; i < p->runs->count; i++) {
         const struct tr_record *r = &p->runs->list[i];
         struct tr_summary s;
@@ -471,11 +472,27 @@ static void add_scaling(const struct tr_present *p, struct tr_table *t, const st
     tr_table_real(t, 100.0 * s.total / peak_of(p, r), 1);
 }
 
+/* `named`: the smallest runs. */
+static void note_scaling(struct tr_table *t, const char *named)
+{
+    const char *one = tr_processor_noun(t->processor, 1);
+
+    tr_table_note(t,
+                  "Efficiency: work per %s and second against the smallest run, %s.  Strong: the "
+                  "same batch; weak: a batch in proportion; other: work is the model's operations.",
+                  one, named);
+    tr_table_note(t,
+                  "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s per %s by "
+                  "formula sc21; over the peak it is HFU.  Exposed: transfers and gradient "
+                  "reductions; step: optimizer, data and other.",
+                  one);
+}
+
 enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t)
 {
     static const struct tr_column columns[] = {
         {"log", "Log"},
-        {"gpus", "GPUs"},
+        {"gpus", "{GPUs}"},
         {"kind", "Scaling"},
         {"speed_up", "Speed-up"},
         {"efficiency_percent", "Efficiency, %"},
@@ -492,6 +509,7 @@ enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t
     char *named = NULL;
 
     tr_table_init(t, "scaling", "Scaling", columns, COUNT(columns));
+    t->processor = tr_records_processor(p->runs);
     for (int i = 0; i < p->runs->count; i++)
         if (!(tr_record_fact(&p->runs->list[i], TR_FACT_WORLD) > 0.0))
             return tr_record_lacks(&p->runs->list[i], TR_FACT_WORLD, "the table of scaling");
@@ -505,66 +523,10 @@ enum tr_status tr_present_scaling(const struct tr_present *p, struct tr_table *t
     for (int i = 0; i < p->runs->count; i++)
         if (p->runs->list[i].rows > 0 && base[p->runs->list[i].origin])
             add_scaling(p, t, &p->runs->list[i], base[p->runs->list[i].origin]);
-    tr_table_note(t,
-                  "Efficiency: work per GPU and second against the smallest run, %s.  Strong: the "
-                  "same batch; weak: a batch in proportion; other: work is the model's operations.",
-                  named);
+    note_scaling(t, named);
     free(named);
-    tr_table_note(
-        t, "1-bubble x 1-exposed x 1-step x balance x GEMM = product, TFLOP/s per GPU by "
-           "formula sc21; over the peak it is HFU.  Exposed: transfers and gradient reductions; "
-           "step: optimizer, data and other.");
     tr_present_note_warmup(p, t);
     return TR_OK;
-}
-
-enum tr_status tr_present_comparison(const struct tr_present *p, struct tr_table *t)
-{
-    static const struct tr_column columns[] = {
-        {"phase", "Phase"},
-        {"a_ms", "A, ms"},
-        {"a_low_ms", "A, from"},
-        {"a_high_ms", "to"},
-        {"b_ms", "B, ms"},
-        {"b_low_ms", "B, from"},
-        {"b_high_ms", "to"},
-        {"difference_ms", "B - A, ms"},
-        {"change_percent", "B / A - 1, %"},
-        {"verdict", "B is"},
-    };
-    struct tr_comparison c;
-    enum tr_status s;
-
-    tr_table_init(t, "comparison", "Comparison", columns, COUNT(columns));
-    if (p->runs->count != 2)
-        return TR_FAIL(
-            TR_ECONFIG,
-            "a comparison needs two runs and these logs hold %d: give two logs, or --join "
-            "if one run was logged in pieces",
-            p->runs->count);
-    s = tr_compare(&p->runs->list[0], &p->runs->list[1], p->warmup, &c);
-    for (int i = 0; i < c.count && s == TR_OK; i++) {
-        const struct tr_phase *x = &c.phase[i];
-
-        tr_table_text(t, "%s", x->name);
-        tr_table_real(t, x->a.median, 2);
-        tr_table_real(t, x->a.low, 2);
-        tr_table_real(t, x->a.high, 2);
-        tr_table_real(t, x->b.median, 2);
-        tr_table_real(t, x->b.low, 2);
-        tr_table_real(t, x->b.high, 2);
-        tr_table_real(t, x->b.median - x->a.median, 2);
-        tr_table_real(t, x->a.median > 0.0 ? 100.0 * (x->b.median / x->a.median - 1.0) : NAN, 1);
-        tr_table_text(t, "%s", tr_verdict_text(x->verdict));
-    }
-    tr_table_note(t, "A: %s.  B: %s.", p->runs->list[0].name, p->runs->list[1].name);
-    tr_table_note(t,
-                  "Medians, and intervals that hold the true median with %.1f %% or more, by order "
-                  "statistics.  Within noise: the intervals overlap.",
-                  100.0 * c.sure);
-    tr_present_note_warmup(p, t);
-    tr_comparison_release(&c);
-    return s;
 }
 
 void tr_present_iterations(const struct tr_present *p, struct tr_table *t)

@@ -165,6 +165,22 @@ enum tr_status tr_record_lacks(const struct tr_record *r, enum tr_fact f, const 
                    facts[f].option);
 }
 
+enum tr_processor tr_records_processor(const struct tr_records *runs)
+{
+    enum tr_processor all = TR_PROCESSOR_UNKNOWN;
+
+    for (int i = 0; i < runs->count; i++) {
+        const struct tr_record *r = &runs->list[i];
+        const enum tr_processor one =
+            r->processor == TR_PROCESSOR_UNKNOWN && !r->ours ? TR_PROCESSOR_GPU : r->processor;
+
+        if (all != TR_PROCESSOR_UNKNOWN && one != TR_PROCESSOR_UNKNOWN && one != all)
+            return TR_PROCESSOR_UNKNOWN;
+        all = one == TR_PROCESSOR_UNKNOWN ? all : one;
+    }
+    return all;
+}
+
 const struct tr_timing *tr_row_timing(const struct tr_record *r, const struct tr_row *row, int name)
 {
     for (int i = 0; i < row->timings; i++)

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "config/option.h"
+#include "config/processor.h"
 #include "family/family.h"
 #include "util/status.h"
 
@@ -120,6 +121,7 @@ struct tr_record {
     bool tp_pp_dp;                  /* ranks in the order tensor, pipeline, data */
     bool recompute;                 /* the backward pass repeats the whole forward pass */
     const char *gpu;                /* name in telemetry/gpus.def, or NULL */
+    enum tr_processor processor;    /* that it states; see tr_records_processor() */
     struct tr_argument *argument;   /* of its first start */
     int arguments;
     struct tr_row *row;
@@ -186,6 +188,10 @@ bool tr_record_alike(const struct tr_record *a, const struct tr_record *b, const
 
 /* The sentence that a fact is missing, with the option that says it. */
 enum tr_status tr_record_lacks(const struct tr_record *r, enum tr_fact f, const char *what_for);
+
+/* What all of them ran on, those left out that do not say it: TR_PROCESSOR_UNKNOWN where they
+   differ, or none says it.  Logs of Megatron-LM are of GPUs. */
+enum tr_processor tr_records_processor(const struct tr_records *runs);
 
 /* The timing of that timer in a row, or NULL; `name` is an index of r->timer. */
 const struct tr_timing *tr_row_timing(const struct tr_record *r, const struct tr_row *row,

@@ -38,6 +38,15 @@ static void take_model(struct tr_record *run, const char *name, size_t length, c
             run->says |= 1U << i;
 }
 
+/* `auto` says nothing. */
+static void take_backend(struct tr_record *run, const char *name, size_t length, const char *value)
+{
+    const enum tr_processor on = tr_processor_of_backend(value);
+
+    if (tr_argument_is(name, length, "backend") && on != TR_PROCESSOR_UNKNOWN)
+        run->processor = on;
+}
+
 void tr_record_take_argument(struct tr_record *r, const char *name, size_t length,
                              const char *value)
 {
@@ -50,6 +59,7 @@ void tr_record_take_argument(struct tr_record *r, const char *name, size_t lengt
         r->recompute = true;
     if (tr_argument_is(name, length, "use-tp-pp-dp-mapping") && strcmp(value, "True") == 0)
         r->tp_pp_dp = true;
+    take_backend(r, name, length, value);
     take_model(r, name, length, value);
     for (size_t i = 0; i < sizeof arguments / sizeof arguments[0]; i++)
         if (tr_argument_is(name, length, arguments[i].name) && tr_scan_number(&s, &x))

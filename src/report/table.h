@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "config/processor.h"
 #include "util/status.h"
 
 /*
@@ -37,6 +38,7 @@ struct tr_cell {
 
 struct tr_table {
     const char *key, *title;
+    enum tr_processor processor; /* of its runs: its noun stands for "{GPU}" in names of columns */
     bool across; /* people see a row as a column: there are more columns than rows */
     const struct tr_column *column;
     int columns;

@@ -134,10 +134,10 @@ static json_t *goodput_json(const struct tr_goodput *g)
 
 json_t *tr_sim_json(const struct tr_plan *p, const struct tr_sim_report *r)
 {
-    json_t *all =
-        json_pack("{s:s, s:i, s:i, s:i, s:i, s:I, s:i}", "machine", p->machine.name, "world_size",
-                  p->shape.layout.world, "nodes", p->nodes, "groups_simulated", r->units, "groups",
-                  r->of, "events", (json_int_t)r->events, "draws", r->draws);
+    json_t *all = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:I, s:i}", "machine", p->machine.name,
+                            "processor", tr_processor_name(tr_plan_processor(p)), "world_size",
+                            p->shape.layout.world, "nodes", p->nodes, "groups_simulated", r->units,
+                            "groups", r->of, "events", (json_int_t)r->events, "draws", r->draws);
 
     json_object_set_new(all, "iteration_seconds",
                         json_pack("{s:f, s:f, s:f, s:f}", "planned", r->planned, "p10", r->p10,

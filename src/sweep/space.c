@@ -438,8 +438,8 @@ static void judge(const struct tr_sweep *w, const struct tr_sweep_place *place,
     } else {
         take_plan(&p, s);
         if (p.ours == TR_PLAN_TOO_MUCH)
-            s->dropped =
-                tr_format("does not fit: %.0f MiB of the %.0f of a GPU", s->mib, m->memory);
+            s->dropped = tr_format("does not fit: %.0f MiB of the %.0f of a %s", s->mib, m->memory,
+                                   tr_processor_noun(tr_plan_processor(&p), 1));
         else if (crosses_nodes(place, s))
             s->dropped = tr_format("tensor-parallel groups of %d ranks would not be inside nodes "
                                    "of %d; --allow-tensor-parallel-across-nodes lets them",

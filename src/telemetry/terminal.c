@@ -106,13 +106,15 @@ double tr_pace_left(const struct tr_pace *p, int64_t iterations)
     return done > 0 ? seconds / (double)done * (double)iterations : 0.0;
 }
 
-int tr_terminal_start(char *buf, size_t size, const struct tr_shape *s, int64_t done)
+int tr_terminal_start(char *buf, size_t size, const struct tr_shape *s, enum tr_processor on,
+                      int64_t done)
 {
     const struct tr_layout *l = &s->layout;
     struct tr_text t = {buf, size, 0};
 
-    tr_put(&t, "training on %d rank%s (TP %d, PP %d, DP %d): iterations %" PRId64 " to %" PRId64,
-           l->world, tr_plural(l->world), l->w, l->p, l->d, done + 1, s->amounts.train_iters);
+    tr_put(&t, "training on %d %s (TP %d, PP %d, DP %d): iterations %" PRId64 " to %" PRId64,
+           l->world, tr_processor_noun(on, l->world), l->w, l->p, l->d, done + 1,
+           s->amounts.train_iters);
     tr_put(&t, " of %" PRId64 " sample%s%s, %" PRId64 " tokens each", s->batches.global_batch,
            tr_plural(s->batches.global_batch),
            tr_batches_increments(&s->batches) > 0 ? " at most" : "", s->dims.seq);

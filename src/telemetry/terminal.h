@@ -2,12 +2,13 @@
 #ifndef TR_TELEMETRY_TERMINAL_H
 #define TR_TELEMETRY_TERMINAL_H
 
+#include "config/processor.h"
 #include "telemetry/lines.h"
 
 /*
  * --log-format terminal: what somebody wants to see who watches a run.
  *
- *     training on 2 ranks (TP 1, PP 2, DP 1): iterations 1 to 1000 of 8 samples, 32 tokens each
+ *     training on 2 GPUs (TP 1, PP 2, DP 1): iterations 1 to 1000 of 8 samples, 32 tokens each
  *      120/1000  loss 4.0644  12345 tokens/s  231.4 ms  3 h 12 min left  lr 1.000e-03  grad norm 2.88
  *     validation loss at iteration 120: 4.1023, perplexity 60.48
  *     checkpoint saved at iteration 120 in checkpoints, 0.41 s
@@ -50,8 +51,9 @@ void tr_pace_add(struct tr_pace *p, double seconds, int iterations);
 /* Seconds for `iterations` more, by the mean of those intervals; 0 before the first. */
 double tr_pace_left(const struct tr_pace *p, int64_t iterations);
 
-/* From the iteration after `done` to the last one. */
-int tr_terminal_start(char *buf, size_t size, const struct tr_shape *s, int64_t done);
+/* From the iteration after `done` to the last one, on such ranks. */
+int tr_terminal_start(char *buf, size_t size, const struct tr_shape *s, enum tr_processor on,
+                      int64_t done);
 
 /* WHERE as in lines.h. */
 int tr_terminal_validation(char *buf, size_t size, const char *where, double loss);

@@ -108,7 +108,8 @@ void tr_logging_brief_start(const struct tr_run *r)
 {
     char text[TR_REPORT_BYTES];
 
-    tr_terminal_start(text, sizeof text, &r->shape, r->iteration);
+    tr_terminal_start(text, sizeof text, &r->shape, tr_processor_of_backend(r->queue.on->name),
+                      r->iteration);
     tr_notice_rank0("%s\n", text);
 }
 

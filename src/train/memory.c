@@ -34,12 +34,13 @@ double tr_memory_libraries(const struct tr_machine *m, int world)
     return m->context * MIB + nccl_of(m, world);
 }
 
-/* Ranks on the cpu backend need none of these, whatever the machine.  cuDNN's attention is for GPUs that have bf16. */
+/* Ranks on CPUs need none of these, whatever the machine.  cuDNN's attention is for GPUs with
+   bf16. */
 static void of_machine(const struct tr_run *r, const struct tr_machine *m, struct tr_memory *x)
 {
     const int world = r->shape.layout.world;
 
-    if (r->config->backend != TR_BACKEND_AUTO && r->config->backend != TR_BACKEND_CUDA)
+    if (tr_processor_of_run(r->config, m) == TR_PROCESSOR_CPU)
         return;
     if (!m) {
         x->unknown[TR_MEMORY_KERNELS] = x->unknown[TR_MEMORY_CONTEXT] = true;

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2154,SC1091
 # trireme plan --fit: logs of Megatron-LM and of trireme in, a profile out that --machine takes.
 . "$srcdir/tests/tap.sh"
-plan 17
+plan 19
 TRIREME_MACHINES=$srcdir/machines
 export TRIREME_MACHINES
 
@@ -75,6 +75,25 @@ same_as_json() {
     { awk '/^inter-node-gbs/ { print $1, $2, $3 + 0 }' "$work/ours.conf"; echo "shapes 7"; } | diff - "$work/json"
 }
 check "files in place of their folder, and JSON" same_as_json
+
+# The same runs on CPU ranks: the profile is of those, and a plan by it calls nothing a GPU.
+on_cpus() {
+    mkdir "$work/cpus" || return 1
+    for log in "$work"/runs/*.log; do
+        sed 's/^ > padded vocab/> computing with cpu: 2 threads\n&/' "$log" >"$work/cpus/${log##*/}"
+    done
+    calibrate "$work/cpus" >"$work/ours.conf" 2>"$work/errors" && says '^processor += +cpu' &&
+        plans >"$work/plan" && grep -q '^  TFLOP/s per CPU rank ' "$work/plan" &&
+        grep -q '^  percent of the CPU rank ' "$work/plan" && ! grep GPU "$work/plan"
+}
+check "runs on CPU ranks give a profile of CPU ranks" on_cpus
+# Of GPUs the same profile has these rows.
+of_kernels() { grep -cE '^  (kernel scratch|context|nccl) ' "$1"; }
+no_kernels() {
+    sed -i '/^processor/s/cpu/gpu/' "$work/ours.conf" && plans >"$work/plan.gpus" &&
+        [ "$(of_kernels "$work/plan.gpus")" = 3 ] && [ "$(of_kernels "$work/plan")" = 0 ]
+}
+check "which have no kernels of GPUs" no_kernels
 
 real() { calibrate "$srcdir"/tests/report/jean-zay-*b.log --machine jean-zay-v100-32g >"$work/ours.conf" 2>"$work/errors"; }
 check "two logs of Jean Zay, whose arguments are cut: one factor" real

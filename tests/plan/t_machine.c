@@ -50,6 +50,51 @@ static void reads(void **state)
     assert_true(m.gpus_per_node == 2 && m.memory == 1024.0 && m.peak_fp16 == 10.0);
     assert_true(m.gemm == 0.5 && m.net_link == 1.0);
     assert_true(m.optimizer_bytes == 32.0 && m.time_low == 0.0 && m.disk == 0.0);
+    assert_true(m.processor == TR_PROCESSOR_GPU);
+}
+
+/* What ranks compute on: read, written, and what they are called by. */
+static void processors(void **state)
+{
+    char text[2048], *words;
+    struct tr_machine m;
+
+    (void)state;
+    snprintf(text, sizeof text, "%sprocessor = cpu\n", whole);
+    assert_ok(parse(text, &m));
+    assert_true(m.processor == TR_PROCESSOR_CPU);
+    assert_fails(TR_ECONFIG, "line 13: 'tpu' is no processor: give gpu or cpu",
+                 with("processor = tpu"));
+    assert_fails(TR_ECONFIG, "line 13: '' is no processor", with("processor ="));
+    words = tr_processor_text(m.processor, "{GPUs}, a {GPU}, {GPU");
+    assert_string_equal(words, "CPU ranks, a CPU rank, {GPU");
+    free(words);
+    assert_string_equal(tr_processor_noun(TR_PROCESSOR_GPU, 2), "GPUs");
+    assert_string_equal(tr_processor_noun(TR_PROCESSOR_UNKNOWN, 1), "rank");
+}
+
+/* Each value of --backend but auto says it. */
+static void backends(void **state)
+{
+    static const struct {
+        const char *set, *spelling;
+    } values[] = {
+#define VALUE(set, symbol, value, spelling) {#set, spelling},
+#include "config/enums.def"
+    };
+    int said = 0, open = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+        if (strcmp(values[i].set, "backend") != 0)
+            continue;
+        if (tr_processor_of_backend(values[i].spelling) == TR_PROCESSOR_UNKNOWN)
+            open += strcmp(values[i].spelling, "auto") == 0 ? 1 : 100;
+        else
+            said++;
+    }
+    assert_int_equal(open, 1);
+    assert_true(said >= 3);
 }
 
 static void refuses(void **state)
@@ -98,21 +143,28 @@ static void finds(void **state)
 }
 
 /* What is written says the same when it is read. */
-static void writes(void **state)
+static void writes_a(enum tr_processor processor)
 {
     struct tr_machine a, b;
     char *text;
     size_t size;
     FILE *f = open_memstream(&text, &size);
 
-    (void)state;
     assert_non_null(f);
     assert_ok(tr_machine_find("jean-zay-v100-16g", &a));
+    a.processor = processor;
     tr_machine_write(&a, f);
     fclose(f);
     assert_ok(tr_machine_parse("jean-zay-v100-16g.conf", text, &b));
     assert_memory_equal(&a, &b, sizeof a);
     free(text);
+}
+
+static void writes(void **state)
+{
+    (void)state;
+    writes_a(TR_PROCESSOR_GPU);
+    writes_a(TR_PROCESSOR_CPU);
 }
 
 /* Each is whole, and each of its numbers says where it is from. */
@@ -150,8 +202,9 @@ static void shipped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads), cmocka_unit_test(refuses), cmocka_unit_test(long_text),
-        cmocka_unit_test(finds), cmocka_unit_test(writes),  cmocka_unit_test(shipped),
+        cmocka_unit_test(reads),      cmocka_unit_test(refuses),  cmocka_unit_test(long_text),
+        cmocka_unit_test(processors), cmocka_unit_test(backends), cmocka_unit_test(finds),
+        cmocka_unit_test(writes),     cmocka_unit_test(shipped),
     };
 
     folder = profiles();

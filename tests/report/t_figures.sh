@@ -4,7 +4,7 @@
 # Plots of `trireme report` as figures of a paper: what is in their scripts against closed forms and
 # order statistics, and in their pictures that no text meets another at the width of a column.
 . "$srcdir/tests/tap.sh"
-plan 124
+plan 126
 report() { "$trireme" report "$@"; }
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 has() { grep -q -F -e "$2" "$1" || { echo "no \"$2\" in $1:"; cat "$1"; return 1; }; }
@@ -327,6 +327,10 @@ check "time of an iteration" grep -q "^set label 'iteration (s)' at" "$work/fron
 check "batches that differ" pareto batches
 check "have times of a sample" grep -q "^set label 'sample (s)' at" "$work/batches.gp"
 check "which are these" same "$(series "$work/batches.gp" 0)" "3 0.25 0.25 0.25;"
+sed '1s/{/&"processor": "cpu", /' "$work/front.json" > "$work/cpus.json"
+check "a front of CPU ranks" pareto cpus
+check "is of no GPUs" same "$(title "$work/cpus.gp" 0) $(grep -c GPU "$work/cpus.gp")" \
+    "8 CPU ranks 0"
 fails "a plan without a search" 65 "has no runs of a search" report "$work/plan.json" --plot pareto
 fails "what a search is not asked" 64 "and no logs" report "$work/front.json" --plot pareto --warmup 3
 fails "a log in place of a search" 65 "is no JSON" report "$work/base.log" --plot pareto

@@ -405,7 +405,7 @@ static void junk(void **state)
 static void terminal(void **state)
 {
     struct tr_records runs = read_text(
-        "training on 2 ranks (TP 1, PP 2, DP 1): iterations 1 to 1000 of 8 samples, 32 tokens "
+        "training on 2 CPU ranks (TP 1, PP 2, DP 1): iterations 1 to 1000 of 8 samples, 32 tokens "
         "each\r\n"
         "  40/1000  loss 5.3241  142298 tokens/s  1.8 ms  0 s left  lr 2.000e-03  grad norm "
         "1.7555\r\n"
@@ -414,7 +414,7 @@ static void terminal(void **state)
         "validation loss at iteration 80: 4.6135, perplexity 100.84\n"
         "checkpoint saved at iteration 80 in there, 0.03 s\n"
         "loaded checkpoint from there at iteration 80\n"
-        "training on 2 ranks (TP 1, PP 2, DP 1): iterations 81 to 1000 of 8 samples, 32 tokens "
+        "training on 2 CPU ranks (TP 1, PP 2, DP 1): iterations 81 to 1000 of 8 samples, 32 tokens "
         "each\n"
         " 120/1000  loss 4.25  142298 tokens/s  2.0 ms  1 min 20 s left  lr 5.000e-04\n"
         "training is done: 40 iterations in 0 s\n"
@@ -427,7 +427,7 @@ static void terminal(void **state)
     assert_int_equal(runs.count, 1);
     assert_int_equal(run->starts, 2);
     assert_int_equal(run->rows, 4);
-    assert_true(run->ours);
+    assert_true(run->ours && run->processor == TR_PROCESSOR_CPU);
     assert_true(run->fact[TR_FACT_PP] == 2.0 && run->fact[TR_FACT_BATCH] == 8.0);
     assert_true(run->fact[TR_FACT_SEQ] == 32.0 && run->fact[TR_FACT_ITERATIONS] == 1000.0);
     assert_true(row[0].field[TR_FIELD_LOSS] == 5.3241 && row[0].field[TR_FIELD_ELAPSED] == 1.8);

@@ -4,7 +4,7 @@
 # `trireme report` on what `trireme train` prints, in each --log-format, and on a run of two jobs.
 . "$srcdir/tests/tap.sh"
 . "$srcdir/tests/train/small.sh"
-plan 36
+plan 39
 
 same() { [ "$1" = "$2" ] || { echo "$1 / $2"; return 1; }; }
 # csv COLUMN: of the first row of the table that is read.
@@ -122,6 +122,33 @@ the_same() {
     done
 }
 check "report: the same as text, CSV and JSON" the_same
+# Nothing of a run on CPU ranks is called a GPU, whatever the form of its log; beside one on GPUs
+# both are ranks.
+headings() {
+    "$trireme" report "$@" --format markdown &&
+        "$trireme" report "$@" --format markdown --show scaling
+}
+on_cpu_ranks() {
+    both --log-format terminal > "$work/terminal.log" || return 1
+    for log in short long terminal; do
+        headings "$work/$log.log" > "$work/$log.md" || return 1
+        grep -q '| CPU ranks | ' "$work/$log.md" || { cat "$work/$log.md"; return 1; }
+        ! grep GPU "$work/$log.md" || return 1
+    done
+    # On a terminal the log says no sizes.
+    grep -q 'hardware TFLOP/s per CPU rank ' "$work/short.md"
+}
+check "ranks on CPUs are no GPUs" on_cpu_ranks
+in_figure() {
+    "$trireme" report "$work/short.log" --plot scaling -o "$work/ranks.gp" &&
+        grep -q "'CPU ranks'" "$work/ranks.gp" && ! grep GPU "$work/ranks.gp"
+}
+check "in a figure, too" in_figure
+with_gpus() {
+    headings "$work/short.log" "$srcdir/tests/report/jean-zay-18b.log" > "$work/all.md" &&
+        grep -q 'hardware TFLOP/s per rank ' "$work/all.md" && ! grep -E 'GPU|CPU' "$work/all.md"
+}
+check "beside GPUs they are ranks" with_gpus
 # A profile says from which log it was fitted: it has the same name.
 the_same_fit() {
     (cd "$work" && "$trireme" plan --fit long.log --machine jean-zay-v100-32g) > "$work/of_long" 2>&1 &&

@@ -7,7 +7,7 @@
 # meg_gpt2_base_n4_dp1_tp4_pp4-1809579.out and meg_gpt2_base_n8_dp1_tp4_pp8-1809562.out, shortened
 # to what a report needs.
 . "$srcdir/tests/tap.sh"
-plan 88
+plan 89
 logs=$srcdir/tests/report
 small=$logs/jean-zay-18b.log
 large=$logs/jean-zay-30b.log
@@ -114,6 +114,8 @@ check "64 GPUs: the published row" same "$(m64 --columns jean-zay | row)" "64,30
 check "what they are" same "$(m64 --columns jean-zay | sed -n 's/\r$//; 1p')" "gpus,size,mbs,micro_batches,dp,pp,time"
 check "the published headings" same "$("$trireme" report "$small" --columns jean-zay --format markdown | grep GPUs |
     tr -s ' ')" "| GPUs | Size | Micro-BS | PP Chunks | DP | PP | Throughput |"
+of_gpus() { "$trireme" report "$small" --show summary | grep 'hardware TFLOP/s per GPU '; }
+check "logs of Megatron-LM are of GPUs" of_gpus
 # The formula that Megatron-LM's paper has for parameters, 12 l h^2 (1 + 13 / 12 h + (V + s) / 12 l
 # h); the final LayerNorm is not in it, 8192 of 7.5E9.  PFLOP/s are the 17.99 TFLOP/s above, times
 # 16.

@@ -44,7 +44,7 @@ sed 's/^/# /' "$work/pty"
 shape() { sed -e 's/[0-9][0-9.]*e[-+][0-9]*/N/g' -e 's/[0-9][0-9.]*/N/g' -e 's/^ *//' -e "s|$work|W|g" \
     -e 's/N ms/N s/g' -e 's/N min N s/N s/' "$1"; }
 cat > "$work/expected" << 'END'
-training on N rank (TP N, PP N, DP N): iterations N to N of N samples, N tokens each
+training on N CPU rank (TP N, PP N, DP N): iterations N to N of N samples, N tokens each
 N/N  loss N  N tokens/s  N s  N s left  lr N  grad norm N
 N/N  loss N  N tokens/s  N s  N s left  lr N  grad norm N
 validation loss at iteration N: N, perplexity N
@@ -85,7 +85,7 @@ $train --log-format terminal > "$work/file" 2>&1
 check "asked for, in a file: the short form" same "$(form "$work/file")" terminal
 ranks 2 "$trireme" train "@$work/args" --log-format terminal --pipeline-model-parallel-size 2 > "$work/two" 2>&1
 check "asked for, of two ranks: the loss is there" same "$(form "$work/two")" terminal
-check "and their layout" grep -q "^training on 2 ranks (TP 1, PP 2, DP 1)" "$work/two"
+check "and their layout" grep -q "^training on 2 CPU ranks (TP 1, PP 2, DP 1)" "$work/two"
 
 # As wide as the terminal, and 80 columns where the width is not known.
 on_terminal 60 "$train" > "$work/narrow"
