@@ -3,9 +3,9 @@
 # Text for users and readers (help, messages, headers, pages) is free of phrases that only this
 # project would use where the field has a term; docs/glossary.md has the terms.  What is looked at:
 # the rows of src/**/*.def, string literals of src/ and kernels/, comments of headers, the pages,
-# READMEs, NEWS, CONTRIBUTING.md and jobs/.  Names in C are left alone.  Sentences of pages and of
-# tables of options have at most 25 words; the few pages with longer ones have numbers here, which
-# may only fall.
+# READMEs, NEWS, CONTRIBUTING.md and jobs/.  Names in C are left alone.  Sentences of pages, of
+# tables of options and of what src prints have at most 25 words; the few pages with longer ones
+# have numbers here, which may only fall.
 set -eu
 cd "${srcdir:-.}"
 work=$(mktemp -d "${TMPDIR:-/tmp}/words.XXXXXX")
@@ -206,7 +206,7 @@ END
 {
     echo README.md
     find docs -name '*.md'
-    find src -name '*.def' ! -name 'unicode.def'
+    find src -name '*.def' ! -name 'unicode.def' -o -name '*.c'
 } | sort | xargs awk -f build-aux/sentences.awk >"$work/long"
 awk -F '[ :]' -v allowed="$work/allowed" '
     BEGIN {
@@ -227,8 +227,8 @@ awk -F '[ :]' -v allowed="$work/allowed" '
     }' "$work/long" >"$work/bad"
 verdict 3 "$(wc -l <"$work/long") sentences of more than 25 words, no page more than before"
 
-# That search: a long sentence in a paragraph, in a cell and in a table of options; code and short
-# ones are not found.
+# That search: a long sentence in a paragraph, in a cell, in a table of options and in a literal of a
+# source; code and short ones are not found.
 words=$(yes word | head -n 26 | tr '\n' ' ')
 cat >"$work/try/d.md" <<END
 A short one. And $words.
@@ -243,7 +243,9 @@ $words
 Code is one word: \`$words\`.
 END
 printf 'OPT(A, INT, a, "a", UNSET, ANY,\n    "%s"\n    "%s; word")\n' 'word word ' "$words" >"$work/try/e.def"
-awk -f build-aux/sentences.awk "$work/try/d.md" "$work/try/e.def" | sed 's|.*/||' | cut -d : -f 1-3 >"$work/tried"
-printf '%s\n' 'd.md:1: 27' 'd.md:5: 26' 'e.def:2: 28' >"$work/expected"
+few=$(yes word | head -n 20 | tr '\n' ' ')
+printf 'f("%s: %s; %s\\n%s");\ng("%s" PRId64 "%s");\n' "$few" "$few" "$few" "$few" "$few" "$few" >"$work/try/f.c"
+awk -f build-aux/sentences.awk "$work/try/d.md" "$work/try/e.def" "$work/try/f.c" | sed 's|.*/||' | cut -d : -f 1-3 >"$work/tried"
+printf '%s\n' 'd.md:1: 27' 'd.md:5: 26' 'e.def:2: 28' 'f.c:2: 40' >"$work/expected"
 diff "$work/tried" "$work/expected" >"$work/bad" || :
 verdict 4 "long sentences are found, and only these"

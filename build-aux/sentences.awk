@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # awk [-v most=25] -f sentences.awk FILE...: "FILE:LINE: WORDS: sentence" of each sentence with more
 # words than that. Of pages: paragraphs, items of lists and cells of tables, not blocks of code.  Of
-# tables of options (.def): the literals, in which a semicolon ends a sentence too, as in cells.
+# tables of options (.def): the literals, in which a semicolon ends a sentence too, as in cells.  Of
+# sources (.c): the same, and a colon ends one, behind which stands what to type, or a line.
 # What stands between back quotes, and a link, is one word, and none in a cell, which may be a list
 # of names.
 function check(text, from, i, n, part, word, count, k, w) {
@@ -12,6 +13,8 @@ function check(text, from, i, n, part, word, count, k, w) {
     gsub(/[.!?]+[)]?( +|$)/, "&\001", text)
     if (literals || cell)
         gsub(/; /, "&\001", text)
+    if (printed)
+        gsub(/: |\\n/, "&\001", text)
     n = split(text, part, "\001")
     for (i = 1; i <= n; i++) {
         count = 0
@@ -54,18 +57,27 @@ function cells(line, n, i, part) {
 function def(line, rest) {
     rest = line
     while (match(rest, /"([^"\\]|\\.)*"/)) {
-        if (substr(rest, 1, RSTART - 1) !~ /^[ \t]*\\?$/)
+        if (substr(rest, 1, RSTART - 1) !~ apart)
             flush()
         if (text == "")
             begun = FNR
         text = text substr(rest, RSTART + 1, RLENGTH - 2)
         rest = substr(rest, RSTART + RLENGTH)
     }
-    if (rest !~ /^[ \t]*\\?$/)
+    if (rest !~ apart)
         flush()
 }
-BEGIN { most = most ? most : 25 }
-FNR == 1 { flush(); fenced = 0; file = FILENAME; literals = FILENAME ~ /\.def$/ }
+BEGIN {
+    most = most ? most : 25
+    apart = "^[ \t]*(PRI[A-Za-z0-9]+)?[ \t]*\\\\?$"
+}
+FNR == 1 {
+    flush()
+    fenced = 0
+    file = FILENAME
+    printed = FILENAME ~ /\.c$/
+    literals = printed || FILENAME ~ /\.def$/
+}
 literals { def($0); next }
 /^ *```/ { flush(); fenced = !fenced; next }
 fenced || (text == "" && /^    /) { next }

@@ -349,7 +349,7 @@ static enum tr_status check_room(const struct tr_bench *b)
         return TR_FAIL(
             TR_ERESOURCE,
             "%d rank%s with %d thread%s each on %s take turns on %g processor%s, so no time "
-            "of one is its own and no profile can be measured: start %d (mpiexec -n %d, "
+            "of one is its own; no profile can be measured: start %d (mpiexec -n %d, "
             "srun --ntasks-per-node=%d) or ask for more processors; for runs of as many "
             "ranks as now, fit that profile to one of them (trireme plan --fit)",
             ranks, tr_plural(ranks), threads, tr_plural(threads), host, has, has > 1.0 ? "s" : "",
@@ -453,10 +453,9 @@ enum tr_status tr_bench_machine(struct tr_bench *b, const char *date,
                                .overlap = NAN};
     tr_bench_print(
         b,
-        "# machine: GEMMs of width %d, a copy of memory, AdamW, attention, all-reduces of %d MiB "
-        "inside nodes and between them, messages of %d bytes, GEMMs beside such all-reduces; "
-        "medians "
-        "of %d\n"
+        "# machine: GEMMs of width %d, a copy of memory, AdamW, attention; all-reduces of %d MiB "
+        "inside nodes and between them; messages of %d bytes; GEMMs beside such all-reduces; "
+        "medians of %d\n"
         "# %-18s %12s %-8s %12s %8s\n",
         (int)size.a.dim[0], SUM_BYTES >> 20, LEAST_BYTES, b->repeats, "key", "measured", "",
         profile ? profile->name : "", profile ? "ratio" : "");

@@ -63,8 +63,8 @@ static enum tr_status not_there(const char *load, const char *save)
     return TR_FAIL(
         TR_EIO,
         "there is no checkpoint in %s, which --load names (%s): the run would start from "
-        "random weights; give the folder of a run that has saved, or leave --load out "
-        "(only the folder that is also --save is made by the first start)",
+        "random weights; give the folder of a run that has saved, or leave --load out; "
+        "the first start makes that folder only where --save names it, too",
         load, strerror(error));
 }
 

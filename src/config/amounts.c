@@ -26,7 +26,7 @@ static enum tr_status check_epochs(const struct tr_config *c)
     if (c->eod_mask_loss && c->eval_iters != 0 && c->micro_batch_size > 1)
         return TR_FAIL(
             TR_ECONFIG,
-            "--eod-mask-loss makes the loss a mean over what counts in a micro-batch, so of "
+            "--eod-mask-loss makes the loss a mean over what counts in a micro-batch; of "
             "several samples the evaluation of --n-epochs could not tell which are its "
             "last: give --micro-batch-size 1, or --eval-iters 0");
     return TR_OK;

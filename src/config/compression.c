@@ -67,7 +67,7 @@ static enum tr_status check_delta(const struct tr_config *c, bool sequence,
         return TR_FAIL(
             TR_ECONFIG,
             "--forward-compress-method %s sends what changed in the activation of a sample since "
-            "it was last seen, and without --n-epochs no sample is known to come again: give "
+            "it was last seen; without --n-epochs no sample is known to come again: give "
             "--n-epochs, or --forward-compress-method fixpoint",
             method);
     if (c->forward_compress_method == TR_FORWARD_LOWBITS && c->forward_bits_act != 2 &&

@@ -323,8 +323,8 @@ static enum tr_status set_encoder(const struct tr_config *c, struct tr_family *f
         return TR_FAIL(
             TR_ECONFIG,
             "--position-buckets %lld with --max-relative-positions %lld: half of the buckets "
-            "are for short distances, a bucket each, and the others for longer ones by their "
-            "logarithm, of which none may be left out: give an even number from 4 on, and "
+            "are for short distances, a bucket each; the others are for longer ones by their "
+            "logarithm, and none may be left out: give an even number from 4 on, and "
             "twice as many positions",
             (long long)f->position_buckets, (long long)f->relative_longest);
     if (f->convolution > 0 && f->convolution % 2 == 0)

@@ -135,8 +135,8 @@ static char *known_others(const struct tr_options *t)
     if (!without && !given && !refused)
         return NULL;
     return tr_format(
-        "%d options of other programs are accepted and have no effect, %d are accepted "
-        "with a value that says what is done anyway, and %d are refused.  `trireme "
+        "%d options of other programs are accepted and have no effect; %d are accepted "
+        "with a value that says what is done anyway; %d are refused.  `trireme "
         "help --NAME` says why, and `trireme help --search WORD` finds them.",
         without, given, refused);
 }

@@ -53,13 +53,13 @@ static enum tr_status check_groups(const struct tr_layout *l, int64_t unit, bool
     if (left != 0 && left < l->p)
         return TR_FAIL(
             TR_ECONFIG,
-            "the interleaved schedule takes micro-batches in groups of %d (%s), and of the %lld "
-            "that a global batch of %lld has (by --micro-batch-size * replicas) a group of %lld "
+            "the interleaved schedule takes micro-batches in groups of %d (%s); a global batch of "
+            "%lld has %lld (by --micro-batch-size * replicas), so that a group of %lld "
             "would be left, fewer than the stages: the nearest global batch size is %s",
             l->group,
             given ? "--microbatch-group-size-per-virtual-pipeline-stage"
                   : "--pipeline-model-parallel-size",
-            (long long)micros, (long long)batch, (long long)left,
+            (long long)batch, (long long)micros, (long long)left,
             tr_multiples_near(unit * l->group, batch, near));
     return TR_OK;
 }
@@ -705,7 +705,7 @@ static enum tr_status check_batch(const struct tr_layout *l, const struct tr_dim
         return TR_OK;
     return TR_FAIL(TR_ECONFIG,
                    "%.0f micro-batches of %lld samples of %lld tokens would be about %.2g numbers "
-                   "in the layers of this model, and no more than %.0g are counted, or %d tokens "
+                   "in the layers of this model; no more than %.0g are counted, or %d tokens "
                    "of a micro-batch: make --seq-length, --micro-batch-size or "
                    "--global-batch-size smaller",
                    held, (long long)b->micro_batch, (long long)m->seq, rows * row * held,
@@ -786,7 +786,7 @@ static enum tr_status check_split(const struct tr_shape *s)
     if (s->dims.family.place != TR_NORM_BEFORE)
         return TR_FAIL(TR_ECONFIG,
                        "--pipeline-schedule %s is for layers with a norm before attention and one "
-                       "before the MLP, in whose memory gradients wait, and this model family has "
+                       "before the MLP; gradients wait in their memory, and this model family has "
                        "others: use 1f1b",
                        name);
     return TR_OK;

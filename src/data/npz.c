@@ -274,11 +274,11 @@ static enum tr_status read_header(struct tr_npz *z, char text[HEADER_MOST + 1])
 static enum tr_status refuse_header(const struct tr_npz *z, const char *text)
 {
     char *shown = tr_printable(tr_format("%.*s", (int)strcspn(text, "\n"), text));
-    enum tr_status s = TR_FAIL(
-        TR_EDATA,
-        "%s: %s has the header %.200s, and what is read are integers of 8 to 64 bits, little "
-        "endian, in C order, in one or two dimensions",
-        z->path, z->entry->name, shown);
+    enum tr_status s =
+        TR_FAIL(TR_EDATA,
+                "%s: %s has the header %.200s; what is read are integers of 8 to 64 bits, little "
+                "endian, in C order, in one or two dimensions",
+                z->path, z->entry->name, shown);
 
     free(shown);
     return s;

@@ -38,7 +38,7 @@ enum tr_status tr_samples_plan(const struct tr_samples_spec *spec, const char *w
     out->epochs = (needed + out->tokens - 1) / out->tokens;
     if (out->epochs > INT32_MAX / sequences)
         return TR_FAIL(TR_EDATA,
-                       "%s has only %lld tokens in this split, so %lld samples of %lld would take "
+                       "%s has only %lld tokens in this split; %lld samples of %lld would take "
                        "%lld passes over its %lld sequences, more than index maps can count; train "
                        "for fewer samples or give more data",
                        what, (long long)out->tokens, (long long)spec->wanted, (long long)s,

@@ -101,7 +101,7 @@ static void warn_of_more(const struct tr_dp *x)
     if (bits > 1.5 * x->of.shape->dp.delta_bits)
         tr_log_rank0(TR_LOG_WARNING,
                      "replicas exchange %.4g bits for a parameter where --randomp-ratio and "
-                     "--topk-ratio ask for %.4g, since a part of so few parameters may be "
+                     "--topk-ratio ask for %.4g; a part of so few parameters may be "
                      "less than a bucket, and then all take part: give larger ratios, or a "
                      "smaller --quant-bucket-size",
                      bits, x->of.shape->dp.delta_bits);

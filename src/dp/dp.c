@@ -423,7 +423,7 @@ static enum tr_status compare(struct tr_dp *x, uint64_t print)
             s = TR_FAIL(
                 TR_EDATA,
                 "after iteration %lld replicas %d and 0 (rank %lld on %s and rank %lld on %s) "
-                "differ in the reference weights that all must share, so the weight deltas that "
+                "differ in the reference weights that all must share; the weight deltas that "
                 "they exchange no longer mean the same: go on from the last checkpoint, and look "
                 "at the memory and the network of these hosts if it happens again",
                 (long long)*of->iteration, i, (long long)all[i].rank, host[all[i].rank],

@@ -456,7 +456,7 @@ static enum tr_status check_apart(const struct tr_dp *x)
     return TR_FAIL(
         TR_ECONFIG,
         "with --offload-optimizer and --zero-stage 2 or 3 a GPU's gradients are added up in memory "
-        "of the host, and with %s some of them are summed between GPUs after that, which is not "
+        "of the host; with %s some of them are summed between GPUs after that, which is not "
         "supported: use --zero-stage 1, or leave that out",
         what);
 }

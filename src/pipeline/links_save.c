@@ -43,8 +43,8 @@ static enum tr_status differ(const struct tr_links *l, int64_t iteration, int fr
 
     return TR_FAIL(
         TR_EDATA,
-        "after iteration %lld the two ends of the link from stage %d to stage %d (rank %d on %s "
-        "and rank %d on %s) differ in what they sent or cached of %s, so activations arrive with "
+        "after iteration %lld the link from stage %d to stage %d (rank %d on %s, rank %d on %s) is "
+        "wrong; its ends differ in what they sent or cached of %s, so activations arrive with "
         "other values: go on from the last checkpoint, and look at the memory and the network of "
         "these hosts if it happens again",
         (long long)iteration, from, to, sender, of->launch->host[sender], receiver,

@@ -378,7 +378,7 @@ enum tr_status tr_sim_world_check(const struct tr_plan *p, const struct tr_sim_l
          p->shape.offload.weights))
         return TR_FAIL(TR_ECONFIG,
                        "--collectives %s is for replicas that sum all gradients at once over all "
-                       "of them, and these have other messages, hybrid sharding or memory of the "
+                       "of them; these have other messages, hybrid sharding or memory of the "
                        "host in between: take --collectives plan, without a curve of replicas",
                        tr_sim_algorithm_name(like->algorithm));
     return like->curve ? check_curve(p, like->curve, &c, &x) : TR_OK;

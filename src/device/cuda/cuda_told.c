@@ -19,7 +19,7 @@ static void warn(const struct tr_cuda_met *m)
     if (m->way == TR_CUDA_BY_PLAIN && m->type != TR_F32)
         tr_log_rank0(TR_LOG_WARNING,
                      "attention with heads of %lld in %s is computed by the plain fp32 kernels of "
-                     "this program, which are many times slower than those on tensor cores: "
+                     "this program, many times slower than those on tensor cores: "
                      "choose --num-attention-heads such that a head has 64 or 128",
                      (long long)m->head, tr_dtype_name(m->type));
     else if (m->cudnn && m->dropout > 0.0)
