@@ -16,7 +16,8 @@ export MORE_LAYOUTS
 if [ -z "${TR_TEST_ALL:-}" ]; then
     WITHOUT="tensor pipeline replicas sequence bf16 fp16 tensor-4 pipeline-4 replicas-4"
     WITHOUT="$WITHOUT mixed-tp mixed-td mixed-pd interleaved overlapped zero-bubble server adam8"
-    WITHOUT="$WITHOUT recompute offload fp16-all opt-350m gptj gpt-neox llama3 qwen3 deberta-bf16 all-8 deep-8"
+    WITHOUT="$WITHOUT recompute offload fp16-all opt-350m gptj gpt-neox llama3 qwen3 deberta-bf16"
+    WITHOUT="$WITHOUT all-8 deep-8"
 fi
 export WITHOUT
 # Whatever NCCL takes of a GPU it takes before the program reserves the rest.

@@ -279,8 +279,9 @@ layers() { large 100000 >"$work/layers" && grep '100000$' "$work/layers"; }
 check "100000 layers" layers
 # chunks STAGES: of 16 chunks each, with as many micro-batches.
 chunks() {
-    large $(($1 * 16)) --pipeline-model-parallel-size "$1" --num-layers-per-virtual-pipeline-stage 1 \
-        --global-batch-size "$1" --machine selene-a100 >"$work/chunks" && grep "PP $1, DP 1" "$work/chunks"
+    large $(($1 * 16)) --pipeline-model-parallel-size "$1" --global-batch-size "$1" \
+        --num-layers-per-virtual-pipeline-stage 1 --machine selene-a100 >"$work/chunks" &&
+        grep "PP $1, DP 1" "$work/chunks"
 }
 if [ -n "${TR_TEST_ALL:-}" ]; then
     check "8192 chunks" chunks 512
