@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comm/slow.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -8,8 +9,8 @@
 #include "comm/flight.h"
 #include "util/rng.h"
 
-/* How long a rank sleeps at most, so that transfers behind the one that it waits for go on. */
-static const double NAP = 100e-6;
+/* How long a rank sleeps at most, and beside transfers whose data are still on the way. */
+static const double NAP = 10e-3, NAP_BESIDE = 100e-6;
 
 /* Calls of the other transport in a transfer: data and stamp, or an exchange with a stamp for each
    leg in two halves. */
@@ -257,16 +258,17 @@ static bool poll(struct tr_comm *c, struct tr_pending *p)
     return true;
 }
 
-/* The core is free meanwhile, for other ranks on this machine; what else is under way goes on. */
+/* The core is free meanwhile, for other ranks on this machine; what else is under way goes on, and
+   only for that the naps are short. */
 static void nap(const struct link *l, double until)
 {
-    double left = until - wall();
-    struct timespec t = {.tv_nsec = (long)(1e9 * (left < NAP ? left : NAP))};
+    double left, most = NAP;
 
-    if (left > 0.0)
-        nanosleep(&t, NULL);
     for (struct transfer *other = l->active; other; other = other->next)
-        is_here(other);
+        most = is_here(other) ? most : NAP_BESIDE;
+    left = fmin(until - wall(), most);
+    if (left > 0.0)
+        nanosleep(&(struct timespec){.tv_nsec = (long)(1e9 * left)}, NULL);
 }
 
 static void finish(struct tr_comm *c, struct tr_queue *q, struct tr_pending *p)
