@@ -179,6 +179,26 @@ static bool applies(const struct recipe *r, const struct cut *cut)
              (r->needs & ONE_CHUNK && cut->k > 1));
 }
 
+/*
+ * The layouts of a recipe, at least one: of those it applies to every second one, odd recipes begin
+ * with the second, and the first recipe has all.  With TR_TEST_ALL each has all.
+ */
+static void layouts_of(const struct recipe *r, bool takes[CUTS])
+{
+    const bool all = r == recipes || getenv("TR_TEST_ALL");
+    int seen = 0, first = 0;
+
+    for (int i = 0; i < CUTS; i++) {
+        const bool fits = applies(r, &cuts[i]);
+
+        takes[i] = fits && (all || (seen + (int)(r - recipes)) % 2 == 0);
+        if (fits && seen++ == 0)
+            first = i;
+    }
+    if (seen == 1)
+        takes[first] = true;
+}
+
 static double distance(const double a[LOSSES], const double b[LOSSES])
 {
     double worst = 0.0;
@@ -192,6 +212,7 @@ static void cook(void **state)
 {
     const struct recipe *r = *state;
     double alone[LOSSES], loss[LOSSES];
+    bool takes[CUTS];
     int cuts_done = 0;
 
     alarm(CHECK_SECONDS); /* for each recipe, not for all of them */
@@ -201,10 +222,11 @@ static void cook(void **state)
         memcpy(alone, plain[ALONE], sizeof alone);
     if (r == recipes)
         memcpy(plain[ALONE], alone, sizeof alone);
+    layouts_of(r, takes);
     for (int i = 0; i < CUTS; i++) {
         const struct cut *cut = &cuts[i];
 
-        if (!applies(r, cut))
+        if (!takes[i])
             continue;
         losses_of(cut, r->base, r->more, loss);
         if (r == recipes)
