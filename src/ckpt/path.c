@@ -16,6 +16,7 @@
 #include "ckpt/schema.h"
 #include "util/file.h"
 #include "util/log.h"
+#include "util/text.h"
 
 char *tr_ckpt_folder(const char *dir, int64_t iteration)
 {
@@ -206,11 +207,6 @@ enum tr_status tr_ckpt_find(const char *path, char **file)
     return TR_OK;
 }
 
-static bool begins(const char *text, const char *start)
-{
-    return strncmp(text, start, strlen(start)) == 0;
-}
-
 /* ---- removing ---- */
 
 /* A folder of `at`, through no link. */
@@ -256,7 +252,7 @@ static bool is_ours(int folder)
     bool ours = d != NULL;
 
     for (const char *name; ours && (name = next_name(d)) != NULL;)
-        ours = (strcmp(name, TR_CKPT_FILE) == 0 || begins(name, TR_CKPT_SIDECAR)) &&
+        ours = (strcmp(name, TR_CKPT_FILE) == 0 || tr_text_begins(name, TR_CKPT_SIDECAR)) &&
                kind_of(folder, name) == S_IFREG;
     if (d)
         closedir(d);

@@ -7,6 +7,7 @@
 #include "config/config.h"
 #include "config/machine.h"
 #include "util/file.h"
+#include "util/text.h"
 
 static const struct {
     const char *name, *one, *many, *hours;
@@ -66,15 +67,10 @@ enum tr_processor tr_processor_named(const char *name)
     return (enum tr_processor)p;
 }
 
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
-}
-
 enum tr_processor tr_processor_of_backend(const char *text)
 {
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
-        if (begins(text, backends[i].name))
+        if (tr_text_begins(text, backends[i].name))
             return backends[i].of;
     return TR_PROCESSOR_UNKNOWN;
 }
@@ -82,16 +78,14 @@ enum tr_processor tr_processor_of_backend(const char *text)
 enum tr_processor tr_processor_of_noun(const char *text)
 {
     for (int p = 0; p < TR_PROCESSORS; p++)
-        if (begins(text, processors[p].one))
+        if (tr_text_begins(text, processors[p].one))
             return (enum tr_processor)p;
     return TR_PROCESSOR_UNKNOWN;
 }
 
 enum tr_processor tr_processor_of_run(const struct tr_config *c, const struct tr_machine *m)
 {
-    const char *backend = tr_config_spelling("backend", c->backend);
-
     if (c->backend != TR_BACKEND_AUTO)
-        return tr_processor_of_backend(backend);
+        return tr_processor_of_backend(tr_config_spelling("backend", c->backend));
     return m ? m->processor : TR_PROCESSOR_UNKNOWN;
 }

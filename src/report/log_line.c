@@ -372,12 +372,14 @@ static void read_backend(struct tr_reader *r, const char *at)
     const char *backend = at + strlen("> computing with ");
     struct tr_record *run = tr_reader_record(r);
     char text[TR_FIELD_BYTES];
+    const char *gpu;
 
-    snprintf(text, sizeof text, "%.*s", (int)strnlen(at, sizeof text - 1), at);
     if (!r->open)
         return;
-    run->gpu = tr_gpu_in(text) ? tr_gpu_in(text) : run->gpu;
-    run->processor = tr_gpu_in(text) ? TR_PROCESSOR_GPU : tr_processor_of_backend(backend);
+    snprintf(text, sizeof text, "%.*s", (int)strnlen(at, sizeof text - 1), at);
+    gpu = tr_gpu_in(text);
+    run->gpu = gpu ? gpu : run->gpu;
+    run->processor = gpu ? TR_PROCESSOR_GPU : tr_processor_of_backend(backend);
 }
 
 static void read_end(struct tr_reader *r, int end)

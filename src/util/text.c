@@ -15,6 +15,11 @@ const char *tr_plural(int64_t n)
     return n == 1 ? "" : "s";
 }
 
+bool tr_text_begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
 char *tr_text_join(char *list, const char *between, const char *word)
 {
     char *longer = list ? tr_format("%s%s%s", list, between, word) : tr_format("%s", word);

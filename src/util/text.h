@@ -2,11 +2,14 @@
 #ifndef TR_UTIL_TEXT_H
 #define TR_UTIL_TEXT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
 /* What stands behind the name of n things: "" for 1, else "s". */
 const char *tr_plural(int64_t n);
+
+bool tr_text_begins(const char *text, const char *with);
 
 /* `list` with `word` behind it, and `between` before that unless it is the first one: a list that grows
    from NULL.  Takes the list over; what it returns is owned by the caller. */

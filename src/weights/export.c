@@ -410,7 +410,7 @@ static void tell_leftovers(const struct export *v)
     DIR *d = opendir(parent);
 
     for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (strncmp(e->d_name, begin, strlen(begin)) == 0)
+        if (tr_text_begins(e->d_name, begin))
             tr_log(TR_LOG_WARNING,
                    "%s/%s is left of an export that was killed, or another is at work there: "
                    "remove it, unless it is",

@@ -26,6 +26,8 @@ static void plurals(void **state)
 {
     (void)state;
     assert_string_equal(tr_plural(0), "s");
+    assert_true(tr_text_begins("cpu: 2", "cpu") && tr_text_begins("cpu", "cpu"));
+    assert_false(tr_text_begins("cp", "cpu") || tr_text_begins("my cpu", "cpu"));
     assert_string_equal(tr_plural(1), "");
     assert_string_equal(tr_plural(2), "s");
 }

@@ -262,8 +262,8 @@ static bool worth(int threads, struct tr_attention_sizes s)
    and as leaves each thread several tasks.  A query's sums are the same however many they are. */
 static int64_t queries_of_task(int threads, struct tr_attention_sizes s)
 {
-    const int64_t blocks = (s.t + QUERIES - 1) / QUERIES, wide = (s.d + 31) / 32 * 32;
-    const int64_t room = smaller(SHARE, SUM_FLOATS / (QUERIES * wide));
+    const int64_t blocks = (s.t + QUERIES - 1) / QUERIES;
+    const int64_t room = smaller(SHARE, SUM_FLOATS / (QUERIES * up_to(s.d, TR_BF16_DEPTH)));
     const int64_t most = smaller(room, s.b * s.heads * blocks / (4 * threads));
     const int64_t tasks = most > 1 ? (blocks + most - 1) / most : blocks;
 

@@ -66,6 +66,11 @@ void tr_cpu_put_row(struct slice x, int64_t row, int64_t d, const float *from);
    a key. */
 int64_t tr_cpu_first_block(const struct head *a, int64_t query, int64_t n);
 
+static inline int64_t up_to(int64_t n, int64_t multiple)
+{
+    return (n + multiple - 1) / multiple * multiple;
+}
+
 /* The first block of queries that sees keys from j0 on, of blocks from `begin` on. */
 static inline int64_t first_queries(int64_t begin, int64_t j0)
 {

@@ -12,11 +12,6 @@
 
 enum { WIDE = (TR_MAX_HEAD_DIM + TR_BF16_DEPTH - 1) / TR_BF16_DEPTH * TR_BF16_DEPTH };
 
-static int64_t up_to(int64_t n, int64_t multiple)
-{
-    return (n + multiple - 1) / multiple * multiple;
-}
-
 /* Columns of products are those of a head, which are whole vectors; sums lie there without gaps. */
 const struct tr_bf16 *tr_cpu_attends_bf16(const struct tr_device *d, const struct tr_tensor *qkv,
                                           const struct tr_tensor *ctx, int64_t width)
